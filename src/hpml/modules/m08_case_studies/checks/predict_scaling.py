@@ -1,12 +1,11 @@
 """Exercise predict_scaling: images/s at N ranks from few figures, with overlap computed.
 
 `all_reduce_seconds(nbytes, ranks, network)`, `images_per_s(job, ranks, share, wait)` and
-`fit(job, points) -> (share, wait)`. Jobs are drawn (`_scaling_jobs.py`); the last claim is about
-published tables (`_published_jobs.py`).
+`fit(job, points) -> (share, wait)`. Jobs are planted, in the package `instructors`; the last claim
+is about published tables (`_published_jobs.py`).
 """
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import ModuleType
@@ -14,65 +13,16 @@ from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ANYTHING
-from hpml.modules.m08_case_studies.checks._bucketed_step import (
-    CONSTANT_MISTAKES,
-    CURVE_MISTAKES,
-    RING_MISTAKES,
-    images_per_s,
-    ring_seconds,
-)
-from hpml.modules.m08_case_studies.checks._published_jobs import published
 from hpml.modules.m08_case_studies.checks._returned import exception_in_words, returned
-from hpml.modules.m08_case_studies.checks._scaling_jobs import (
-    Table,
-    drawn_job,
-    fitted_points,
-    sizes,
-    tables,
-)
 from hpml.modules.m08_case_studies.checks._scaling_picture import scaling_picture
 
+PLAYS = Drawn(__package__, "predict_scaling")
 EXACT = 1e-4  # of a value: float32 has more than this
 MET = 0.005  # of a measured images/s: a share to 1 % meets it
 NEAR = 0.02  # of the rate: how far off a share may be
 MEDIAN, WORST = 0.10, 0.20  # of the published images/s
-# How long all gradients are under way, as a multiple of backward: hidden, even, exposed
-RATIOS = (0.5, 1.0, 2.5)
-
-Call = tuple[dict[str, Any], int, float, float]  # job, ranks, share, wait
-
-
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For the only rank: the arguments of each function's calls, by claim."""
-    draw = random.Random(seed)
-    networks = [drawn_job(draw, 1.0)["network"] for _ in range(2)]
-    ring = [
-        [nbytes, ranks, network]
-        for network in networks
-        for ranks in sizes(draw, network["per_node"])
-        for nbytes in (draw.randint(1_000, 20_000), draw.randint(10**7, 10**9))
-    ]
-
-    def curve(one_bucket: bool) -> list[list[Any]]:
-        jobs = [drawn_job(draw, ratio, one_bucket=one_bucket) for ratio in RATIOS]
-        return [[job, ranks] for job in jobs for ranks in sizes(draw, job["network"]["per_node"])]
-
-    constants = [
-        [table.job, ranks, table.share, table.wait]
-        for table in tables(seed + 1)
-        for ranks in sizes(draw, table.job["network"]["per_node"])
-    ]
-    return [
-        {
-            "ring": ring,
-            "whole": curve(one_bucket=True),
-            "buckets": curve(one_bucket=False),
-            "constants": constants,
-            "tables": [[table.job, table.points] for table in tables(seed)],
-            "published": [[one.job, one.given, one.foretold_at] for one in published()],
-        }
-    ]
 
 
 def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
@@ -101,26 +51,14 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[float]]:
-    """What each call of a formula should return. Judges make the tables from the seed."""
-    given = inputs[0]
-    return {
-        "ring": [ring_seconds(*call) for call in given["ring"]],
-        **{name: [images_per_s(*call) for call in given[name]] for name in CURVES},
-    }
-
-
-CURVES = ("whole", "buckets", "constants")
-
-
 def same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=EXACT, abs_tol=1e-12)
 
 
-def explained(calls: Sequence[Any], got: Sequence[float], mistakes: Sequence[Any]) -> str | None:
-    """The hint of the first mistake that returns just these values, or None."""
+def explained(got: Sequence[float], mistakes: Sequence[Any], asked: Sequence[bool]) -> str | None:
+    """The hint of the first mistake that returns just these values where asked, or None."""
     for hint, wrong in mistakes:
-        if all(same(g, wrong(*call)) for call, g in zip(calls, got, strict=True)):
+        if all(same(g, w) for g, w, one in zip(got, wrong, asked, strict=True) if one):
             return hint
     return None
 
@@ -130,7 +68,7 @@ def judge_ring(run: Run) -> Problem | None:
     got = returned(run, "ring", "all_reduce_seconds", len(calls))
     if isinstance(got, Problem):
         return got
-    for (nbytes, ranks, network), seconds, right in zip(calls, got, due, strict=True):
+    for (nbytes, ranks, network), seconds, right in zip(calls, got, due["right"], strict=True):
         where = f"all_reduce_seconds of {nbytes} bytes, {ranks} ranks, {network['per_node']} a node"
         if not is_number(seconds):
             return Problem(f"{where}: {described(seconds)}, not a number", "types")
@@ -138,24 +76,21 @@ def judge_ring(run: Run) -> Problem | None:
             continue
         if ranks == 1:
             return Problem(f"{where}: {seconds:.4g} s", "alone", "0 s")
-        several = [at for at, call in enumerate(calls) if call[1] > 1]
         hint = all(is_number(value) for value in got) and explained(
-            [calls[at] for at in several], [got[at] for at in several], RING_MISTAKES
+            got, due["mistakes"], [call[1] > 1 for call in calls]
         )
         return Problem(f"{where}: {seconds:.6g} s", hint or "ring", f"{right:.6g} s")
     return None
 
 
-def judged_curve(run: Run, claim: str, mistakes: Sequence[Any], otherwise: str) -> Problem | None:
+def judged_curve(run: Run, claim: str, otherwise: str) -> Problem | None:
     """The first images/s of this claim's calls that is wrong, as a Problem; or None."""
-    calls: list[Call] = [(*call, 1.0, 0.0)[:4] for call in run.inputs[0][claim]]
-    if claim == "constants":
-        calls = [tuple(call) for call in run.inputs[0][claim]]
+    calls = [(*call, 1.0, 0.0)[:4] for call in run.inputs[0][claim]]  # job, ranks, share, wait
     due = run.expected[claim]
     got = returned(run, claim, "images_per_s", len(calls))
     if isinstance(got, Problem):
         return got
-    for (job, ranks, share, wait), rate, right in zip(calls, got, due, strict=True):
+    for (job, ranks, share, wait), rate, right in zip(calls, got, due["right"], strict=True):
         with_constants = f", share {share:g}, wait {wait:g}" * (claim == "constants")
         where = f"images_per_s at {ranks} ranks, {job['network']['per_node']} a node"
         where += f"{with_constants}, alone {job['alone']:g} images/s"
@@ -163,8 +98,8 @@ def judged_curve(run: Run, claim: str, mistakes: Sequence[Any], otherwise: str) 
             return Problem(f"{where}: {described(rate)}, not a number", "types")
         if not same(rate, right):
             numbers = all(is_number(value) for value in got)
-            hint = explained(calls, got, mistakes) if numbers else None
-            if numbers and all(map(_is_rounded, got, due)):
+            hint = explained(got, due["mistakes"], [True] * len(got)) if numbers else None
+            if numbers and all(map(_is_rounded, got, due["right"])):
                 hint = "rounded"
             return Problem(f"{where}: {rate:.6g}", hint or otherwise, f"{right:.6g}")
     return None
@@ -176,52 +111,57 @@ def _is_rounded(rate: float, right: float) -> bool:
 
 
 def judge_whole(run: Run) -> Problem | None:
-    problem = judged_curve(run, "whole", CURVE_MISTAKES, "step")
+    problem = judged_curve(run, "whole", "step")
     return problem and (judge_ring(run) or problem)  # a step follows from its all-reduce
 
 
 def judge_buckets(run: Run) -> Problem | None:
-    problem = judged_curve(run, "buckets", CURVE_MISTAKES, "buckets")
+    problem = judged_curve(run, "buckets", "buckets")
     return problem and (judge_whole(run) or problem)
 
 
 def judge_fit(run: Run) -> Problem | None:
     """The constants do what they should, and `fit` finds those that were planted."""
-    problem = judged_curve(run, "constants", CONSTANT_MISTAKES, "constants") or judge_found(run)
+    problem = judged_curve(run, "constants", "constants") or judge_found(run)
     return problem and (judge_buckets(run) or problem)
 
 
 def judge_found(run: Run) -> Problem | None:
-    planted = tables(run.seed)
-    got = returned(run, "tables", "fit", len(planted))
+    calls, due = run.inputs[0]["tables"], run.expected["tables"]
+    got = returned(run, "tables", "fit", len(calls))
     if isinstance(got, Problem):
         return replace(got, hint="fit_raised") if got.hint == "raised" else got
-    for table, pair in zip(planted, got, strict=True):
+    for (job, _), (planted, fitted), pair in zip(calls, due, got, strict=True):
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(is_number, pair)):
             return Problem(f"fit returned {described(pair)}, not a share and a wait", "types")
         share, wait = pair
         found = f"fit returned share {share:.4g} and wait {wait:.4g} s"
-        if _near(share, table.wait) and _near(wait, table.share):
+        if _near(share, planted[1]) and _near(wait, planted[0]):
             return Problem(found, "swapped")
         if not (0 < share <= 1 and 0 <= wait < 1e3):
             return Problem(found, "range", "a share above 0 up to 1, a wait from 0")
-        for ranks, measured in fitted_points(table.job, table.points):
-            rate = images_per_s(table.job, ranks, share, wait)
+        for ranks, measured, lines in fitted:
+            step = max(start + sent / share for start, sent in lines) + wait * math.log2(ranks)
+            rate = ranks * job["batch"] / step
             if not abs(rate / measured - 1) <= MET:
                 with_it = f"{found}; with them the model gives {rate:.5g} images/s at {ranks} ranks"
-                hint = "wait_of_share" if _shares_found(planted, got) else "fit"
+                hint = (
+                    "wait_of_share"
+                    if _shares_found([share for (share, _), _ in due], got)
+                    else "fit"
+                )
                 return Problem(f"{with_it}, and the table has {measured:.5g}", hint)
-        if not abs(share - table.share) <= NEAR:
-            return Problem(found, "fit", f"share {table.share:.2f} and wait {table.wait:.4g} s")
+        if not abs(share - planted[0]) <= NEAR:
+            return Problem(found, "fit", "share {:.2f} and wait {:.4g} s".format(*planted))
     return None
 
 
-def _shares_found(planted: Sequence[Table], got: Sequence[Any]) -> bool:
+def _shares_found(planted: Sequence[float], got: Sequence[Any]) -> bool:
     """Whether the answer has the share of each table; of one it may have it by chance."""
     pairs = [pair for pair in got if isinstance(pair, list | tuple) and len(pair) == 2]
     return len(pairs) == len(got) and all(
-        is_number(share) and math.isclose(share, table.share)
-        for table, (share, _) in zip(planted, pairs, strict=True)
+        is_number(share) and math.isclose(share, right)
+        for right, (share, _) in zip(planted, pairs, strict=True)
     )
 
 
@@ -233,16 +173,16 @@ def judge_published(run: Run) -> Problem | None:
     """The published tables are always the same: an answer that has them by heart shows nothing."""
     if problem := judge_fit(run):
         return problem
-    unseen = published()
-    got = returned(run, "published", "fit, then images_per_s", len(unseen))
+    tables = run.expected["published"]
+    got = returned(run, "published", "fit, then images_per_s", len(tables))
     if isinstance(got, Problem):
         return got
     errors: list[tuple[float, str, float]] = []  # (error, what was foretold, published)
-    for table, rates in zip(unseen, got, strict=True):
-        if not isinstance(rates, list) or len(rates) != len(table.unseen):
-            return Problem(f"{table.name}: {described(rates)} came back", "types")
-        for (ranks, measured), rate in zip(table.unseen, rates, strict=True):
-            where = f"{table.name}, {ranks} GPUs"
+    for (name, unseen), rates in zip(tables, got, strict=True):
+        if not isinstance(rates, list) or len(rates) != len(unseen):
+            return Problem(f"{name}: {described(rates)} came back", "types")
+        for (ranks, measured), rate in zip(unseen, rates, strict=True):
+            where = f"{name}, {ranks} GPUs"
             if not is_number(rate) or math.isnan(rate):
                 return Problem(f"{where}: {described(rate)}, not a number", "types")
             seen = f"{where}: {rate:.4g} images/s foretold"
@@ -261,9 +201,9 @@ CHECK = Check(
     names=("all_reduce_seconds", "images_per_s", "fit"),
     to_write="the model of a step, and the fit of its two unknown constants",
     allowed=ANYTHING,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     worlds=(1,),
     process_group=False,
     picture=scaling_picture,

@@ -2,13 +2,18 @@
 
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from hpml.modules.m08_case_studies.checks._bucketed_step import images_per_s, step_seconds
+from hpml.modules.m08_case_studies.checks._published_jobs import Points, fitted_points
+from hpml.modules.m08_case_studies.checks.instructors._bucketed_step import (
+    images_per_s,
+    step_seconds,
+)
 
-Points = list[tuple[int, float]]  # (ranks, images/s)
+WAIT_DIGITS = 5  # of a second
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ def tables(seed: int, count: int = 3) -> tuple[Table, ...]:
 def _table(draw: random.Random) -> Table:
     share = draw.randint(15, 85) / 100
     job = drawn_job(draw, draw.uniform(1.3, 2.2) * share)
-    wait = round(draw.uniform(0.01, 0.04) * job["batch"] / job["alone"], 5)
+    wait = round(draw.uniform(0.01, 0.04) * job["batch"] / job["alone"], WAIT_DIGITS)
     node = job["network"]["per_node"]
     ranks = [size for size in (1, node // 2, node) if size >= 1]
     ranks = sorted({*ranks, *(node * nodes for nodes in (2, draw.choice((3, 4)), 8, 16, 32))})
@@ -84,25 +89,26 @@ def _table(draw: random.Random) -> Table:
     return Table(job, points, share, wait)
 
 
-def fitted_points(job: dict[str, Any], points: Points) -> Points:
-    """The two smallest sizes beyond one node."""
-    return sorted(point for point in points if point[0] > job["network"]["per_node"])[:2]
+def planted(job: dict[str, Any], points: Points) -> tuple[float, float]:
+    """The share and the wait that a table was made with."""
+    _, share, wait = min(_fits(job, points))
+    return share, round(wait, WAIT_DIGITS)
 
 
-def wait_for(job: dict[str, Any], point: tuple[int, float], share: float) -> float:
-    """The wait per doubling with which the model meets this point, in seconds."""
-    ranks, rate = point
-    rest = ranks * job["batch"] / rate - step_seconds(job, ranks, share)
-    return rest / math.log2(ranks)
+def _fits(job: dict[str, Any], points: Points) -> Iterator[tuple[float, float, float]]:
+    """For each share whose wait is not negative: by how much it misses the second point; both."""
+    (first, first_rate), (second, second_rate) = fitted_points(job, points)
+    for percent in range(1, 101):
+        share = percent / 100
+        rest = first * job["batch"] / first_rate - step_seconds(job, first, share)
+        wait = rest / math.log2(first)  # as the model then meets the first point
+        if wait >= 0:
+            yield abs(images_per_s(job, second, share, wait) / second_rate - 1), share, wait
 
 
 def _another_share_fits(table: Table) -> bool:
     """Whether a share that is far from the planted one meets both points nearly as well."""
-    first, (ranks, rate) = fitted_points(table.job, table.points)
-    for percent in range(1, 101):
-        share = percent / 100
-        wait = wait_for(table.job, first, share)
-        far = abs(share - table.share) > 0.02
-        if far and wait >= 0 and abs(images_per_s(table.job, ranks, share, wait) / rate - 1) < 1e-3:
-            return True
-    return False
+    return any(
+        abs(share - table.share) > 0.02 and miss < 1e-3
+        for miss, share, _ in _fits(table.job, table.points)
+    )
