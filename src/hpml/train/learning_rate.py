@@ -3,18 +3,13 @@
 import math
 from collections.abc import Callable
 
-# With W ranks a step averages over W times as many images.
+# By how much the rate of one rank is raised on W ranks: a step averages over W times as many images
 RULES: dict[str, Callable[[int], float]] = {
     "none": lambda world_size: 1.0,
     "sqrt": math.sqrt,  # keeps the variance of a step: Hoffer et al. 2017, arXiv:1705.08741
     "linear": float,  # keeps the way per image: Goyal et al. 2017, arXiv:1706.02677, section 2.1
 }
 START, END = 0.2, 0.07  # of the highest rate (Jordan 2024, arXiv:2404.00498)
-
-
-def peak(lr: float, rule: str, world_size: int) -> float:
-    """The highest rate on `world_size` ranks: that of one rank, scaled by the named rule."""
-    return lr * RULES[rule](world_size)
 
 
 def shape(progress: float, warmup: float) -> float:

@@ -101,7 +101,7 @@ class Run:
         self.images = min(config.samples or len(data.train), len(data.train))
         self.training, self.testing = (Images(s, device) for s in (data.train, data.test))
         self.precision = hardware.pick_precision(config.precision, device)
-        self.lr = learning_rate.peak(config.lr, config.lr_rule, self.replicas)
+        self.lr = config.lr * learning_rate.RULES[config.lr_rule](self.replicas)
 
         # The same numbers on all ranks; a caller's own random numbers stay as they are.
         with torch.random.fork_rng(devices=[]):

@@ -3,109 +3,23 @@
 `scaled_rate(base_rate, batch_per_rank, ranks, rule)` and `rate_at(step, base_rate, batch_per_rank,
 ranks, rule, warm_up_steps)`. `batch_per_rank` is the same for every number of ranks. It is an
 argument because programs have it; no rule needs it, and to scale by it is a usual mistake.
+What is right is in the package `instructors`.
 """
 
 import math
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ANYTHING
+from hpml.modules.m01_parallel_sgd.checks._lr_setting import Setting, setting_of
 from hpml.ranks import mark
 
+PLAYS = Drawn(__package__, "lr_scaling")
 TOLERANCE = 1e-9  # of the rate; the formulas have a few operations
-RULES = ("linear", "sqrt")
-AFTER = 4  # steps asked for after the warm-up
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One training run. `rule` is "linear" or "sqrt"."""
-
-    base_rate: float
-    batch_per_rank: int
-    ranks: int
-    rule: str
-    warm_up_steps: int
-
-    def __str__(self) -> str:
-        return (
-            f"base_rate {self.base_rate:.4g}, {self.ranks} ranks of {self.batch_per_rank}, "
-            f"{self.rule}, {self.warm_up_steps} warm-up steps"
-        )
-
-
-def scaled(of: Setting) -> float:
-    """For k ranks: k η by the linear rule (Goyal et al. 2017, Accurate, large minibatch SGD,
-    section 2.1), √k η by the square root rule (Hoffer et al. 2017, Train longer, generalize better;
-    Krizhevsky 2014, One weird trick for parallelizing convolutional neural networks, page 5)."""
-    return of.base_rate * (of.ranks if of.rule == "linear" else math.sqrt(of.ranks))
-
-
-def gradual(step: int, of: Setting) -> float:
-    """From η to the scaled rate, by a constant amount at each step (Goyal et al., section 2.2)."""
-    if step >= of.warm_up_steps:
-        return scaled(of)
-    return of.base_rate + (scaled(of) - of.base_rate) * step / of.warm_up_steps
-
-
-def _ramp(begin: float, end: float, step: float, steps: int) -> float:
-    return begin + (end - begin) * min(step / steps, 1.0) if steps else end
-
-
-# Usual mistakes, by the key of their hint: in the scaled rate, then in the rate at a step
-SCALED: dict[str, Callable[[Setting], float]] = {
-    "batch": lambda of: scaled(of) * of.batch_per_rank,
-    "batch_only": lambda of: of.base_rate * of.batch_per_rank,
-    "of_256": lambda of: scaled(of) * of.batch_per_rank / 256,
-    "root_of_all": lambda of: math.sqrt(of.base_rate * of.ranks),
-    "linear_always": lambda of: of.base_rate * of.ranks,
-    "divided": lambda of: of.base_rate**2 / scaled(of),
-}
-AT: dict[str, Callable[[int, Setting], float]] = {
-    "no_warm_up": lambda step, of: scaled(of),
-    "from_zero": lambda step, of: _ramp(0.0, scaled(of), step, of.warm_up_steps),
-    "one_early": lambda step, of: _ramp(of.base_rate, scaled(of), step + 1, of.warm_up_steps),
-    "one_late": lambda step, of: _ramp(
-        of.base_rate, scaled(of), max(step - 1, 0), of.warm_up_steps
-    ),
-    "from_zero_early": lambda step, of: _ramp(0.0, scaled(of), step + 1, of.warm_up_steps),
-    "constant": lambda step, of: of.base_rate if step < of.warm_up_steps else scaled(of),
-    "factor": lambda step, of: (
-        of.base_rate * (scaled(of) / of.base_rate) ** _ramp(0.0, 1.0, step, of.warm_up_steps)
-    ),
-    "goes_on": lambda step, of: (
-        of.base_rate + (scaled(of) - of.base_rate) * step / max(of.warm_up_steps, 1)
-    ),
-    "to_linear": lambda step, of: _ramp(
-        of.base_rate, of.base_rate * of.ranks, step, of.warm_up_steps
-    ),
-}
-
-
-def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
-    """Settings: both rules, few ranks and many, one rank, and no warm-up. `steps` of each are those
-    to ask for, in an order of their own: a rate is that of a step, whatever was asked for before.
-    """
-    draw = random.Random(seed)
-    few, many = draw.randint(2, 8), draw.randint(40, 300)
-    batches = [n for n in (24, 32, 48, 64, 96, 128) if n not in (few, many)]
-
-    def setting(ranks: int, rule: str, warm_up_steps: int) -> dict[str, Any]:
-        rate = draw.uniform(0.01, 0.2)
-        of = Setting(rate, draw.choice(batches), ranks, rule, warm_up_steps)
-        steps = range(warm_up_steps + AFTER)
-        return asdict(of) | {"steps": draw.sample(steps, len(steps))}
-
-    # All different: a ramp in whole tenths is right at all steps of a warm-up of 5 or 10 steps
-    long = draw.sample(range(5, 13), 4)
-    pairs = [(ranks, rule) for ranks in (few, many) for rule in RULES]
-    settings = [setting(*pair, steps) for pair, steps in zip(pairs, long, strict=True)]
-    return [[*settings, setting(1, RULES[0], 6), setting(few, RULES[1], 0)]]
 
 
 def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -119,18 +33,6 @@ def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, An
         at = [answer.rate_at(step, *given, of["warm_up_steps"]) for step in of["steps"]]
         found.append({"scaled": scaled, "at": at})
     return found
-
-
-def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> list[dict[str, Any]]:
-    return [
-        {"scaled": scaled(of), "at": [gradual(step, of) for step in given["steps"]]}
-        for of, given in zip(map(setting_of, inputs[0]), inputs[0], strict=True)
-    ]
-
-
-def setting_of(given: dict[str, Any]) -> Setting:
-    """Without the steps."""
-    return Setting(**{name: value for name, value in given.items() if name != "steps"})
 
 
 def close(got: float, expected: float) -> bool:
@@ -147,55 +49,47 @@ def scaled_by(rule: str) -> Callable[[Run], Problem | None]:
     """The judge of the scaled rates of one rule."""
 
     def judge(run: Run) -> Problem | None:
-        rows = list(zip(settings_of(run), run.values[0], run.expected, strict=True))
-        rows = [row for row in rows if row[0].rule == rule]
-        for of, said, _ in rows:
-            if problem := unusable(f"scaled_rate with {of}", said["scaled"]):
+        settings, due = settings_of(run), run.expected
+        told = [said["scaled"] for said in run.values[0]]
+        mine = [place for place, of in enumerate(settings) if of.rule == rule]
+        for place in mine:
+            if problem := unusable(f"scaled_rate with {settings[place]}", told[place]):
                 return problem
-        for of, said, right in rows:
-            if close(said["scaled"], right["scaled"]):
+        for place in mine:
+            if close(told[place], due["scaled"][place]):
                 continue
             hint = next(
                 (
                     name
-                    for name, formula in SCALED.items()
-                    if all(close(got["scaled"], formula(of)) for of, got, _ in rows)
+                    for name, wrong in due["scaled_mistakes"]
+                    if all(close(told[place], wrong[place]) for place in mine)
                 ),
                 "start",
             )
-            message = f"with {of}, the scaled rate is {said['scaled']:.6g}"
-            return Problem(message, hint, f"{right['scaled']:.6g}")
+            message = f"with {settings[place]}, the scaled rate is {told[place]:.6g}"
+            return Problem(message, hint, f"{due['scaled'][place]:.6g}")
         return None
 
     return judge
 
 
-def settings_of(run: Run) -> Sequence[Setting]:
+def settings_of(run: Run) -> list[Setting]:
     return [setting_of(given) for given in run.inputs[0]]
-
-
-def at_each_step(run: Run) -> list[tuple[Setting, list[tuple[int, Any, float]]]]:
-    """For each setting: each step from 0 on, what was said for it and what is right."""
-    rows = zip(run.inputs[0], run.values[0], run.expected, strict=True)
-    return [
-        (
-            setting_of(given),
-            sorted(
-                zip(given["steps"], said["at"], right["at"], strict=True), key=lambda row: row[0]
-            ),
-        )
-        for given, said, right in rows
-    ]
 
 
 def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem | None]:
     """The judge of the rates at the steps for which `which(step, setting)` is true."""
 
     def judge(run: Run) -> Problem | None:
-        rows = at_each_step(run)
         follows = of_scaled_rate(run)
-        for of, steps in rows:
-            for step, got, expected in steps:
+        for given, said, right in zip(
+            run.inputs[0], run.values[0], run.expected["at"], strict=True
+        ):
+            of = setting_of(given)
+            # From step 0 on
+            for step, got, expected in sorted(
+                zip(given["steps"], said["at"], right, strict=True), key=lambda row: row[0]
+            ):
                 if not which(step, of):
                     continue
                 if problem := unusable(f"rate_at({step}, ...) with {of}", got):
@@ -204,7 +98,7 @@ def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem |
                     message = f"with {of}, the rate at step {step} is {got:.6g}"
                     if follows is not None:
                         message += ", as it follows from the scaled rate"
-                    hint = misconception(rows) if follows is None else follows
+                    hint = misconception(run) if follows is None else follows
                     return Problem(message, hint, f"{expected:.6g}")
         return None
 
@@ -214,26 +108,29 @@ def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem |
 def of_scaled_rate(run: Run) -> str | None:
     """The hint of a wrong scaled rate, if all rates at all steps only follow from it."""
     first = scaled_by("sqrt")(run) or scaled_by("linear")(run)
-    if first is None or first.hint == "types":
+    told = [said["scaled"] for said in run.values[0]]
+    if first is None or not all(map(is_number, told)):
         return None
-    for (of, steps), said in zip(at_each_step(run), run.values[0], strict=True):
-        for step, got, _ in steps:
-            right = _ramp(of.base_rate, said["scaled"], step, of.warm_up_steps)
-            if not is_number(got) or not close(got, right):
-                return None
-    return first.hint
+    follow = [
+        [of.base_rate + (scaled - of.base_rate) * way for way in ways]
+        for of, scaled, ways in zip(settings_of(run), told, run.expected["way"], strict=True)
+    ]
+    return first.hint if are_told(run, follow) else None
 
 
-def misconception(rows: Sequence[tuple[Setting, Sequence[tuple[int, Any, float]]]]) -> str:
+def misconception(run: Run) -> str:
     """The hint for the first usual mistake that explains all rates at all steps."""
-    for hint, formula in AT.items():
-        if all(
-            is_number(got) and close(got, formula(step, of))
-            for of, steps in rows
-            for step, got, _ in steps
-        ):
-            return hint
-    return "ramp"
+    mistakes = run.expected["at_mistakes"]
+    return next((hint for hint, wrong in mistakes if are_told(run, wrong)), "ramp")
+
+
+def are_told(run: Run, rates: list[list[float]]) -> bool:
+    """Whether these are the rates that came back, by setting and step."""
+    return all(
+        is_number(got) and close(got, rate)
+        for said, row in zip(run.values[0], rates, strict=True)
+        for got, rate in zip(said["at"], row, strict=True)
+    )
 
 
 CHECK = Check(
@@ -244,9 +141,9 @@ CHECK = Check(
     allowed=ANYTHING,
     worlds=(1,),
     process_group=False,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     claims=(
         Claim("the linear rule: k ranks, k times the rate", 2, scaled_by("linear")),
         Claim("the square-root rule: k ranks, √k times the rate", 2, scaled_by("sqrt")),
