@@ -9,7 +9,7 @@ import pytest
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
 from hpml.modules.m02_hardware.checks import _srun_step as srun_step
-from hpml.modules.m02_hardware.checks._nodes_to_bind import SPREAD, node
+from hpml.modules.m02_hardware.checks.instructors._nodes_to_bind import SPREAD, node
 
 pytestmark = [
     pytest.mark.measures,  # a daemon

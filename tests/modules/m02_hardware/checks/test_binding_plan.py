@@ -7,14 +7,15 @@ import pytest
 from hpml.modules.m02_hardware.checks import _binding_picture
 from hpml.modules.m02_hardware.checks import _srun_step as srun_step
 from hpml.modules.m02_hardware.checks import binding_plan as exercise
-from hpml.modules.m02_hardware.checks._nodes_to_bind import (
+from hpml.modules.m02_hardware.checks.binding_plan import CHECK
+from hpml.modules.m02_hardware.checks.instructors._nodes_to_bind import (
     ALTERNATING,
     SIDE_BY_SIDE,
     SPREAD,
     node,
     siblings,
 )
-from hpml.modules.m02_hardware.checks.binding_plan import CHECK, most_cores
+from hpml.modules.m02_hardware.checks.instructors.binding_plan import most_cores
 
 OWN, MOST, DOMAIN, GPU, OPTIONS, THREADS = (claim.judge for claim in CHECK.claims)
 

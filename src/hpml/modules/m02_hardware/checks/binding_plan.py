@@ -2,33 +2,24 @@
 
 `binding_plan(cpus, ranks, gpus, reserved)` returns a list of CPUs by rank, `srun_options(plan)` the
 options. Nodes are described as `lscpu --extended` does; the numbering of CPUs differs among them.
+They are drawn, and what they hold is counted, in the package `instructors`.
 """
 
-import random
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.modules.m02_hardware.checks import _srun_step as srun_step
 from hpml.modules.m02_hardware.checks._binding_picture import binding_picture
-from hpml.modules.m02_hardware.checks._nodes_to_bind import KINDS, Case, Row, case, scattered
 from hpml.ranks import mark
 
-Plan = list[list[int]]
+PLAYS = Drawn(__package__, "binding_plan")
 
-
-# ---- what is asked
-
-
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """Nodes and numbers of ranks, and plans of other nodes to write as options."""
-    draw = random.Random(seed)
-    cases = [case(draw, *kind) for kind in KINDS]
-    draw.shuffle(cases)
-    return [{"cases": cases, "plans": [scattered(draw) for _ in range(3)]}]
+Case = dict[str, Any]  # "cpus", "ranks", "gpus", "reserved"; "words" describe the node
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
@@ -53,48 +44,10 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
     return {"plans": plans, "options": options}
 
 
-# ---- what is right
-
-
-def domains(asked: Case) -> list[tuple[str, int]]:
-    """The field of `cpus` and its value that each rank's cores have to agree in."""
-    ranks = asked["ranks"]
-    if asked["gpus"]:
-        return [("numa", at) for at in asked["gpus"]]
-    for level in ("numa", "socket"):
-        names = sorted({row[level] for row in asked["cpus"]})
-        if ranks % len(names) == 0:
-            return [(level, names[rank * len(names) // ranks]) for rank in range(ranks)]
-    return [("machine", 0)] * ranks
-
-
-def free_cores(asked: Case) -> dict[int, Row]:
-    """A row of each core of which no CPU is reserved."""
-    taken = {row["core"] for row in asked["cpus"] if row["cpu"] in asked["reserved"]}
-    return {row["core"]: row for row in asked["cpus"] if row["core"] not in taken}
-
-
-def most_cores(asked: Case) -> int:
-    """How many cores each rank can have, all equally many."""
-    wanted = domains(asked)
-    rows = free_cores(asked).values()
-    return min(
-        sum(row.get(level, 0) == name for row in rows) // wanted.count((level, name))
-        for level, name in set(wanted)
-    )
-
-
-def expect(inputs: list[dict[str, Any]], world_size: int) -> list[int]:
-    """By case: the number of cores that each rank has."""
-    return [most_cores(asked) for asked in inputs[0]["cases"]]
-
-
-# ---- the judges
-
-
-def plans(run: Run) -> Iterator[tuple[Case, Any, int]]:
+def plans(run: Run) -> Iterator[tuple[Case, Any, dict[str, Any]]]:
+    """Each node, the plan for it, and what is known of it."""
     given, found = run.inputs[0], run.values[0]
-    yield from zip(given["cases"], found["plans"], run.expected, strict=True)
+    yield from zip(given["cases"], found["plans"], run.expected["cases"], strict=True)
 
 
 def no_plan(run: Run) -> Problem | None:
@@ -132,9 +85,9 @@ def shape_problem(asked: Case, plan: Any) -> Problem | None:
 def cores_are_their_own(run: Run) -> Problem | None:
     if problem := no_plan(run):
         return problem
-    for asked, plan, _ in plans(run):
+    for asked, plan, due in plans(run):
         where, core_of = f"on {asked['words']}", {row["cpu"]: row for row in asked["cpus"]}
-        free = free_cores(asked)
+        free = due["free"]
         used: dict[int, int] = {}
         for rank, cpus in enumerate(plan):
             for cpu in cpus:
@@ -155,10 +108,10 @@ def cores_are_their_own(run: Run) -> Problem | None:
 def all_have_as_many_as_there_are(run: Run) -> Problem | None:
     if problem := no_plan(run):
         return problem
-    for asked, plan, most in plans(run):
+    for asked, plan, due in plans(run):
         core_of = {row["cpu"]: row["core"] for row in asked["cpus"]}
         counts = [len({core_of[cpu] for cpu in cpus}) for cpus in plan]
-        where = f"on {asked['words']}"
+        where, most = f"on {asked['words']}", due["most"]
         if len(set(counts)) > 1:
             seen = f"{where}: ranks have from {min(counts)} to {max(counts)} cores"
             return cores_are_their_own(run) or Problem(seen, "uneven", f"{most} cores each")
@@ -176,11 +129,10 @@ def all_have_as_many_as_there_are(run: Run) -> Problem | None:
 def ranks_stay_in_their_domain(run: Run) -> Problem | None:
     if problem := no_plan(run):
         return problem
-    for asked, plan, _ in plans(run):
-        level = "numa" if asked["gpus"] else domains(asked)[0][0]
+    for asked, plan, due in plans(run):
         at = {row["cpu"]: row for row in asked["cpus"]}
         for rank, cpus in enumerate(plan):
-            places = {at[cpu].get(level, 0) for cpu in cpus}
+            places = {at[cpu].get(due["level"], 0) for cpu in cpus}
             if len(places) > 1:
                 sockets = len({at[cpu]["socket"] for cpu in cpus})
                 kind, hint = ("sockets", "across") if sockets > 1 else ("NUMA nodes", "numa")
@@ -213,7 +165,7 @@ def steps(run: Run) -> Iterator[tuple[dict[str, Any], srun_step.Step | Problem]]
 
 
 def options_mean_the_plan(run: Run) -> Problem | None:
-    for asked, step in steps(run):
+    for (asked, step), due in zip(steps(run), run.expected["plans"], strict=True):
         if isinstance(step, Problem):
             return step
         plan, ranks = asked["plan"], len(asked["plan"])
@@ -223,7 +175,7 @@ def options_mean_the_plan(run: Run) -> Problem | None:
             seen = f"--cpu-bind={step.options['cpu-bind'][:60]}" if step.kind else "no --cpu-bind"
             hint = {"map_cpu": "map", "": "bind"}.get(step.kind, "automatic")
             return Problem(f"for {plan}: {seen}", hint)
-        if problem := masked(step.masks, plan, asked["cpus"]):
+        if problem := masked(step.masks, plan, due):
             return problem
         if not step.has_whole_node(ranks, asked["cpus"]):
             taken = [name for name in ("exclusive", "exact", "cpus-per-task")
@@ -247,9 +199,9 @@ def counted(step: srun_step.Step, ranks: int) -> Problem | None:
     return None
 
 
-def masked(texts: Sequence[str], plan: Plan, cpus: int) -> Problem | None:
+def masked(texts: Sequence[str], plan: list[list[int]], due: dict[str, Any]) -> Problem | None:
     """Whether the masks are those of the plan; what was mistaken, if one thing explains them."""
-    wanted = [sum(1 << cpu for cpu in mine) for mine in plan]
+    wanted = due["masks"]
     shown = ",".join(texts)[:100]
     try:
         got = [int(text, 16) for text in texts]
@@ -257,18 +209,11 @@ def masked(texts: Sequence[str], plan: Plan, cpus: int) -> Problem | None:
         return Problem(f"mask_cpu:{shown} is not a list of masks", "mask_text")
     if got == wanted:
         return None
-    expected = ",".join(map(hex, wanted))
-    seen = f"for {plan}: mask_cpu:{shown}"
     if [int(text) if text.isdecimal() and len(text) < 40 else -1 for text in texts] == wanted:
-        return Problem(seen, "decimal", expected)
-    if got == wanted[::-1]:
-        return Problem(seen, "order", expected)
-    # From the left, with or without the CPUs beyond the last one that is used
-    highest = max(max(mine) for mine in plan)
-    for width in {cpus, highest + 1}:
-        if got == [sum(1 << (width - 1 - cpu) for cpu in mine) for mine in plan]:
-            return Problem(seen, "bits", expected)
-    return Problem(seen, "mask", expected)
+        hint = "decimal"
+    else:
+        hint = next((hint for hint, wrong in due["mistakes"] if wrong == got), "mask")
+    return Problem(f"for {plan}: mask_cpu:{shown}", hint, ",".join(map(hex, wanted)))
 
 
 def threads_are_as_many_as_cores(run: Run) -> Problem | None:
@@ -299,9 +244,9 @@ CHECK = Check(
     allowed=ANYTHING,
     worlds=(1,),
     process_group=False,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     picture=binding_picture,
     claims=(
         Claim("each rank has cores of its own, and none of the system's", 3, cores_are_their_own),
