@@ -1,5 +1,6 @@
 """Exercise mixed_precision: what separates right from wrong in its numbers, and its judges."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,20 +8,23 @@ import torch
 
 from hpml.modules.m02_hardware.checks import _scaled_gradients as scaling
 from hpml.modules.m02_hardware.checks._two_precisions import (
+    CLOSE,
     LEARNING_RATE,
     STEPS,
     apart,
     draw_batches,
     draw_weights,
+    off_grid,
+    sums,
+)
+from hpml.modules.m02_hardware.checks.instructors._trainings import (
     in_bfloat16,
     losses_in_bfloat16,
-    off_grid,
     trained,
     with_gradients,
 )
 from hpml.modules.m02_hardware.checks.mixed_precision import (
     CHECK,
-    CLOSE,
     PARITY,
     STAGE,
     serve,
@@ -78,7 +82,8 @@ def test_right_answers_are_close_and_mistakes_are_not(seed):
     _, gradients = with_gradients(weights, batch, product=in_bfloat16)
 
     def far(**how):
-        return apart(with_gradients(weights, batch, **how)[1], gradients)
+        play = {"seed": seed}
+        return apart(sums(with_gradients(weights, batch, **how)[1], play), sums(gradients, play))
 
     assert far(product=in_float32_rounded) < CLOSE / 2
     assert far() > 10 * CLOSE
@@ -103,6 +108,19 @@ def test_weights_in_bfloat16_lose_what_parity_asks_for(seed):
         weights = {name: weights[name] - LEARNING_RATE * gradients[name] for name in weights}
     assert all(abs(a - b) < PARITY / 2 for a, b in zip(mixed, losses, strict=True))
     assert rounded[-1] - losses[-1] > 4 * PARITY
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_are_as_far_apart_as_their_sums(seed):
+    draw = torch.Generator().manual_seed(seed)
+    one = {name: torch.randn(size, generator=draw) for name, size in {"w": 5000, "b": 8}.items()}
+    for far, name in ((0.1, "w"), (1e-3, "b")):
+        off = torch.randn(one[name].shape, generator=draw)
+        other = one | {name: one[name] + far * one[name].norm() * off / off.norm()}
+        found = [sums(each, {"seed": seed}) for each in (other, one)]
+        assert apart(*found) == pytest.approx(far, rel=0.2)
+    assert math.isnan(apart(sums(one | {"b": one["b"] * math.nan}, {"seed": seed}), found[1]))
+    assert max(map(len, found[0].values())) <= 256
 
 
 def test_numbers_of_bfloat16_are_on_the_grid_and_others_are_not():
@@ -166,6 +184,12 @@ def test_a_step_of_float32_products_is_found_at_the_start_and_at_the_end(good, w
         run = with_record(good, "after", after | {step: weights})
         assert STEPS_IN_BFLOAT16(run).hint == "float32_steps"
         assert PARITY_HOLDS(run) is None
+
+
+def test_a_last_step_without_gradients_by_the_loss_is_no_step_in_bfloat16(good, with_record):
+    last = good.stages[STAGE].values[0]["last"]
+    for odd in ({}, last | {"w1": None}, last | {"w1": last["w2"]}):
+        assert STEPS_IN_BFLOAT16(with_record(good, "last", odd)).hint == "float32_steps"
 
 
 def test_a_loss_that_is_wrong_explains_the_training_that_calls_it(good, with_record):

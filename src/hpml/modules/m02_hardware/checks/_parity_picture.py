@@ -6,16 +6,15 @@ from typing import Any
 
 from hpml.answer import as_python
 from hpml.checks.contract import Check, Picture
-from hpml.checks.seeds import derived
-from hpml.modules.m02_hardware.checks._two_precisions import losses_in_bfloat16, trained
+from hpml.checks.kits.drawn import Drawn
+from hpml.modules.m02_hardware.checks._two_precisions import given
 from hpml.ranks import launch
 
 LIMIT = 10.0  # seconds
-SEED = 7  # nothing of this launch is judged
 
 
 def parity_picture(
-    stage: str, drive: Callable[..., Any], serve: Callable[..., Any]
+    drive: Callable[..., Any], serve: Callable[..., Any]
 ) -> Callable[[Check, str], Picture]:
     """For `Check.picture`: run the answer's training once more, and draw how far its losses are
     from those in float32, with those of weights in bfloat16. Raises ValueError where the answer
@@ -24,8 +23,9 @@ def parity_picture(
     def picture(check: Check, source: str) -> Picture:
         from matplotlib.figure import Figure
 
-        ranks = check.inputs(derived(SEED, check.id), 1)[stage]
-        sent, server = serve(ranks)
+        # Nothing of this launch is judged
+        due = Drawn(__package__, check.id).pictured()
+        sent, server = serve([given(due)])
         evidence = launch(
             drive,
             1,
@@ -40,9 +40,7 @@ def parity_picture(
         if evidence.diagnosis:
             raise ValueError("the answer did not return")
         losses: Sequence[float] = evidence.values[0]["losses"]
-        weights, batches = ranks[0]["weights"], ranks[0]["batches"][-len(losses) :]
-        right, _ = trained(weights, batches)
-        low = losses_in_bfloat16(weights, batches)
+        right, low = due["float32"], due["bfloat16"]
         steps = range(1, len(losses) + 1)
         figure = Figure(figsize=(7, 3), layout="constrained")
         axes = figure.subplots()

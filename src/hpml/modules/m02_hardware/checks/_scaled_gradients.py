@@ -16,6 +16,7 @@ import torch
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Problem, Run, fault
+from hpml.checks.seeds import derived
 from hpml.ranks import Reply, Server, ask
 
 STAGE = "float16"
@@ -28,6 +29,14 @@ BAD = (4, 9, 10, 16, 21)
 CLOSE = 1e-3  # of a step's length
 
 Weights = dict[str, torch.Tensor]
+# (hint, factor, times, half): a step by `factor` times the gradients as they were served, divided
+# by the scale so many times; `half`: of gradients that were divided by it in float16
+Way = tuple[str, float, int, bool]
+
+
+def seed_of(play: dict[str, Any]) -> int:
+    """What `inputs` are drawn from."""
+    return derived(play["seed"], STAGE)
 
 
 def inputs(seed: int) -> dict[str, Any]:
@@ -86,19 +95,6 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return {"taken": taken, "after": after}
 
 
-def step_of(
-    weights: Weights, gradients: Weights, scale: float, *, clip: bool = True, half: bool = False
-) -> Weights:
-    """The weights after the step of scaled gradients; without clipping, or unscaled in float16."""
-    true = {
-        name: (each / scale).float() if half else each.float() / scale
-        for name, each in gradients.items()
-    }
-    norm = math.sqrt(sum(float(each.double().square().sum()) for each in true.values()))
-    rate = LEARNING_RATE * (min(1.0, MAX_NORM / (norm + 1e-6)) if clip else 1.0)
-    return {name: each - rate * true[name] for name, each in weights.items()}
-
-
 @dataclass(frozen=True)
 class Step:
     """One step as it was: `scale` when the gradients were asked for, `then` when the next ones
@@ -113,6 +109,14 @@ class Step:
     before: Weights
     after: Weights
     taken: Any
+
+    def by(self, way: Way) -> Weights:
+        """Where a step of this way would have led."""
+        _, factor, times, half = way
+        for _ in range(times):
+            factor /= self.scale
+        served = {n: each / self.scale if half else each for n, each in self.gradients.items()}
+        return {name: each - factor * served[name].float() for name, each in self.before.items()}
 
 
 def steps_of(run: Run) -> list[Step]:
@@ -166,10 +170,10 @@ def malformed(step: Step) -> Problem | None:
 def good_steps(run: Run) -> Problem | None:
     if problem := fault(run.stages[STAGE]):
         return problem
-    for step in steps_of(run):
+    for step, (right, *mistakes) in zip(steps_of(run), run.expected[STAGE], strict=True):
         if problem := malformed(step):
             return problem
-        if not step.finite or same(step.after, step_of(*_of(step)), step.before):
+        if not step.finite or same(step.after, step.by(right), step.before):
             continue
         if not all(torch.isfinite(each).all() for each in step.before.values()):
             break  # an overflow's step was taken, which is another claim's
@@ -178,22 +182,8 @@ def good_steps(run: Run) -> Problem | None:
             return Problem(
                 f"{seen}all gradients are finite, and no weight has changed", "skips_good"
             )
-        unscaled_late = {name: each.float() for name, each in step.gradients.items()}
-        clipped = step_of(step.before, unscaled_late, 1.0)
-        clipped_first = {
-            name: each - (each - clipped[name]) / step.scale for name, each in step.before.items()
-        }
-        mistakes = {
-            "unscale": clipped,
-            "clip_first": clipped_first,
-            "clip": step_of(*_of(step), clip=False),
-            "half": step_of(*_of(step), half=True),
-        }
-        for hint, weights in mistakes.items():
-            if same(step.after, weights, step.before):
-                return Problem(f"{seen}the weights are not those of a step of SGD", hint)
-        unclipped = step_of(step.before, unscaled_late, 1.0, clip=False)
-        hint = "unscale" if same(step.after, unclipped, step.before) else "step"
+        explained = (way for way in mistakes if same(step.after, step.by(way), step.before))
+        hint = next(explained, ("step",))[0]
         return Problem(f"{seen}the weights are not those of a step of SGD", hint)
     for step in steps_of(run):
         if step.finite and step.taken is not True:
@@ -201,10 +191,6 @@ def good_steps(run: Run) -> Problem | None:
                 f"step {step.number + 1} was taken, and step returned {step.taken}", "returns"
             )
     return None
-
-
-def _of(step: Step) -> tuple[Weights, Weights, float]:
-    return step.before, step.gradients, step.scale
 
 
 def overflow(run: Run) -> Problem | None:

@@ -3,10 +3,11 @@
 `loss(weights, x, y)`, `Trainer(weights, learning_rate)` with `step(x, y)` and `weights`, and
 `LossScale(scale, growth_interval)` with `step(...)` and `scale`. The points rest on numbers: what
 comes of bfloat16 products is 1 to 4 % from what comes of float32 ones, and right answers are within
-0.04 % of each other. Which operator ran in which dtype is the rank's own record, and chooses a hint
-where the numbers are wrong.
+0.04 % of each other; what is right is in the package `instructors`. Which operator ran in which
+dtype is the rank's own record, and chooses a hint where the numbers are wrong.
 """
 
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -16,26 +17,24 @@ import torch
 from hpml.answer.rules import ReadyMade
 from hpml.checks.compare import described, is_number, named
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ALL_ELSE
-from hpml.checks.seeds import derived
 from hpml.modules.m02_hardware.checks import _scaled_gradients as scaling
 from hpml.modules.m02_hardware.checks._parity_picture import parity_picture
 from hpml.modules.m02_hardware.checks._two_precisions import (
+    CLOSE,
     LEARNING_RATE,
+    SAMPLED,
     STEPS,
     apart,
-    draw_batches,
-    draw_weights,
-    in_bfloat16,
+    given,
     off_grid,
-    trained,
-    with_gradients,
+    sums,
 )
 from hpml.ranks import Reply, Server, ask
 
+PLAYS = Drawn(__package__, "mixed_precision")
 STAGE = "bfloat16"
-SAMPLED = 3  # batches for which loss and gradients are compared
-CLOSE = 1e-3  # of a gradient's norm: right answers differ by 3e-4, the nearest mistake by 3e-3
 PARITY = 0.05  # of the loss: bfloat16 products make 0.01, and weights in bfloat16 0.6 and more
 STEP_CLOSE = 5e-3  # of a step's length, which float32 weights have to 1e-4
 KEPT = (1, STEPS - 1, STEPS)  # steps after which weights are compared
@@ -51,16 +50,18 @@ AUTOMATIC = ReadyMade(
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage, for the only rank: weights, batches for gradients and for steps; see `scaling`."""
-    draw = torch.Generator().manual_seed(seed)
-    first = {"weights": draw_weights(draw), "batches": draw_batches(draw, SAMPLED + STEPS)}
-    second = scaling.inputs(derived(seed, "float16"))
-    second |= {
+    """By stage, for the only rank: what is drawn from a play's seed; see `given`, `scaling`."""
+    play = PLAYS.inputs(seed, world_size)
+    second = scaling.inputs(scaling.seed_of(play)) | {
         "scale": scaling.START,
         "learning_rate": scaling.LEARNING_RATE,
         "max_norm": scaling.MAX_NORM,
     }
-    return {STAGE: [first], scaling.STAGE: [second]}
+    return {STAGE: [given(play) | {"play": play}], scaling.STAGE: [second]}
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> Any:
+    return PLAYS.expect(inputs[STAGE][0]["play"], world_size)
 
 
 def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
@@ -80,7 +81,7 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Losses and gradients of some batches, with the dtypes of the first one's operators, and then
-    losses and weights of a training."""
+    losses and weights of a training, with the gradients of its last step by the answer's loss."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     operators: dict[str, list[str]] = {}
@@ -94,15 +95,18 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
                     dtypes.append(dtype)
             return function(*args, **(kwargs or {}))
 
+    def by_loss(weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> list[Any]:
+        leaves = {k: v.detach().clone().requires_grad_() for k, v in weights.items()}
+        value = answer.loss(leaves, x, y)
+        if isinstance(value, torch.Tensor):
+            value.backward()
+        return [value, {name: leaf.grad for name, leaf in leaves.items()}]
+
     sampled = []
     for _ in range(SAMPLED):
-        leaves = {k: v.clone().requires_grad_() for k, v in inputs["weights"].items()}
         x, y = ask("batch")
         with Recording():
-            value = answer.loss(leaves, x, y)
-            if isinstance(value, torch.Tensor):
-                value.backward()
-        sampled.append([value, {name: leaf.grad for name, leaf in leaves.items()}])
+            sampled.append(by_loss(inputs["weights"], x, y))
 
     trainer = answer.Trainer({k: v.clone() for k, v in inputs["weights"].items()}, LEARNING_RATE)
     losses, after = [], {}
@@ -111,29 +115,24 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         losses.append(float(trainer.step(x, y)))
         if step in KEPT:
             after[str(step)] = {k: v.detach().clone() for k, v in trainer.weights.items()}
-    return {"sampled": sampled, "operators": operators, "losses": losses, "after": after}
-
-
-def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """The `sampled` losses and gradients in mixed precision; the `losses` of a training in float32,
-    and those of the weights at its start, which were never cast again."""
-    (given,) = inputs[STAGE]
-    first, steps = given["batches"][:SAMPLED], given["batches"][SAMPLED:]
+    kept = after[str(STEPS - 1)]
+    odd = [k for k, v in inputs["weights"].items() if k not in kept or kept[k].shape != v.shape]
+    last = {} if odd else by_loss({k: kept[k].float() for k in inputs["weights"]}, x, y)[1]
     return {
-        "sampled": [with_gradients(given["weights"], b, product=in_bfloat16) for b in first],
-        "losses": trained(given["weights"], steps)[0],
-        "stale": [with_gradients(given["weights"], batch)[0].item() for batch in steps],
+        **{"sampled": sampled, "operators": operators, "losses": losses},
+        **{"after": after, "last": last},
     }
 
 
 def what_is_computed(run: Run) -> Problem | None:
     """Loss and gradients of each sampled batch, held against those in mixed precision."""
     value = run.stages[STAGE].values[0]
-    for number, (loss, gradients) in enumerate(run.expected["sampled"]):
+    given = run.inputs[STAGE][0]
+    for number, (loss, due) in enumerate(run.expected["sampled"]):
         got, theirs = value["sampled"][number]
         if not isinstance(got, torch.Tensor) or got.numel() != 1:
             return Problem(f"loss returned {described(got)}", "returns_loss", "a float32 scalar")
-        for name, right in gradients.items():
+        for name, right in given["weights"].items():
             mine = theirs[name]
             if not isinstance(mine, torch.Tensor):
                 return Problem(f"the loss has no gradient with respect to {name}", "no_gradient")
@@ -141,9 +140,9 @@ def what_is_computed(run: Run) -> Problem | None:
                 raise ValueError(f"{name}'s gradient is another tensor's")  # not judged
         if got.dtype != torch.float32:
             return Problem(f"the loss is {named(got.dtype)}", "reductions", "float32")
-        far = apart(theirs, gradients)
-        off = abs(got.item() - loss.item())
-        if far <= CLOSE and off <= CLOSE * abs(loss.item()):
+        far = apart(sums(theirs, given["play"]), due)
+        off = abs(got.item() - loss)
+        if far <= CLOSE and off <= CLOSE * abs(loss):
             continue
         seen = (
             f"batch {number + 1}: the gradients are {100 * far:.2g} % from those of bfloat16 "
@@ -205,16 +204,18 @@ def keeps_accuracy(run: Run) -> Problem | None:
 
 
 def trains_in_bfloat16(run: Run) -> Problem | None:
+    """The first step by what is known of it; the last by the answer's own loss, which has been
+    compared: the weights before it are nobody else's."""
     if problem := keeps_accuracy(run):
         return problem
     given, value = run.inputs[STAGE][0], run.stages[STAGE].values[0]
     after = {"0": given["weights"], **value["after"]}
     for step in (1, STEPS):
         before, got = after[str(step - 1)], after[str(step)]
-        batch = given["batches"][SAMPLED + step - 1]
-        _, gradients = with_gradients(before, batch, product=in_bfloat16)
-        moved = {name: (before[name] - got[name]) / LEARNING_RATE for name in gradients}
-        if not (far := apart(moved, gradients)) <= STEP_CLOSE:
+        moved = {k: (before[k] - got[k]) / LEARNING_RATE for k in given["weights"]}
+        due = run.expected["first"] if step == 1 else last_by_loss(run)
+        far = apart(sums(moved, given["play"]), due) if due else math.nan
+        if not far <= STEP_CLOSE:
             seen = (
                 f"step {step} is {100 * far:.2g} % from a step with products in bfloat16, as a "
                 "share of its length"
@@ -224,11 +225,21 @@ def trains_in_bfloat16(run: Run) -> Problem | None:
     return None
 
 
+def last_by_loss(run: Run) -> dict[str, list[float]] | None:
+    """The sums of the last step's gradients; None where not all weights have one."""
+    given, last = run.inputs[STAGE][0], run.stages[STAGE].values[0]["last"]
+    whole = all(
+        isinstance(last.get(name), torch.Tensor) and last[name].shape == each.shape
+        for name, each in given["weights"].items()
+    )
+    return sums(last, given["play"]) if whole else None
+
+
 CHECK = Check(
     id="mixed_precision",
     title="Half the bits, the same accuracy",
     names=("loss", "Trainer", "LossScale"),
-    picture=parity_picture(STAGE, drive, serve),
+    picture=parity_picture(drive, serve),
     worlds=(1,),
     process_group=False,
     to_write="the loss, the step and the loss scale",
