@@ -1050,13 +1050,10 @@ display(layout_picture.draw(three_layouts, tensors, mesh, title=title))
 # %%
 def by_rule(layout):
     """Bytes that a rank has in sums of the step, by dimension of the mesh."""
-    x, w1, h, w2, y = tensors.values()
-    sums = [
-        layouts.forward_sum([x, w1], h, mesh, layout),
-        layouts.forward_sum([h, w2], y, mesh, layout),
-        layouts.backward_sums([x, w1], h, mesh, layout)[1],  # x needs no gradient
-        *layouts.backward_sums([h, w2], y, mesh, layout),
-    ]
+    first = layouts.all_reduces("x w1 -> h", tensors, mesh, layout)
+    second = layouts.all_reduces("h w2 -> y", tensors, mesh, layout)
+    del first["dx"]  # x needs no gradient
+    sums = [*first.values(), *second.values()]
     return {over: sum(one.nbytes for one in sums if over in one.over) for over in mesh}
 
 

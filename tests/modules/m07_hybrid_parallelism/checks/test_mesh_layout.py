@@ -5,6 +5,7 @@ import types
 import pytest
 
 from hpml.modules.m07_hybrid_parallelism.checks import mesh_layout as exercise
+from hpml.modules.m07_hybrid_parallelism.checks.instructors import mesh_layout as plays
 from hpml.modules.m07_hybrid_parallelism.lecture import layouts
 
 SEED = 3
@@ -16,7 +17,7 @@ def values(solution):
     """`values(seed)` is what the right answer brings back."""
     answer = types.ModuleType("answer")
     exec("#" + solution("mesh_layout"), answer.__dict__)
-    return lambda seed: exercise.drive(answer, exercise.inputs(seed, 1)[0])
+    return lambda seed: exercise.drive(answer, plays.inputs(seed, 1)[0])
 
 
 def problems(run):
@@ -24,56 +25,44 @@ def problems(run):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_draw_has_legal_and_illegal_products_with_their_reasons(seed):
-    given = exercise.inputs(seed, 1)[0]
-    for case, kind in zip(given["cases"], given["kinds"], strict=True):
+def test_every_draw_has_legal_and_illegal_products_and_sums_are_those_of_the_lecture(seed):
+    given = plays.inputs(seed, 1)
+    right, reasons = plays.expect(given, 1)["right"], []
+    for case, kind, due in zip(given[0]["cases"], given[0]["kinds"], right, strict=True):
+        tensors = {str(n): one for n, one in enumerate([*case["inputs"], case["output"]])}
+        asked = (" ".join(tensors), tensors, case["mesh"], case["layout"])
         if kind == "legal":
-            exercise.right_sums(case)
+            sums = [(list(one.over), one.nbytes) for one in layouts.all_reduces(*asked).values()]
+            assert sums == due["forward"] + due["gradients"]
         else:
             with pytest.raises(layouts.IllegalLayout):
-                exercise.right_sums(case)
-    reasons = [
-        exercise.why_illegal(case)
-        for case, kind in zip(given["cases"], given["kinds"], strict=True)
-        if kind == "illegal"
-    ]
+                layouts.all_reduces(*asked)
+            reasons.append(due["hint"])
     assert set(reasons) == {"same_tensor", "divide", "operation"}
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_wrong_slice_is_found_with_its_hint(hand_made, values, seed):
-    right = values(seed)
-    for hint, wrong in exercise.SLICE_MISTAKES.items():
-        given = exercise.inputs(seed, 1)[0]
-        changed = []
-        for case, kind, said in zip(given["cases"], given["kinds"], right, strict=True):
-            if kind == "legal":
-                tensors = [*case["inputs"], case["output"]]
-                slices = [
-                    [wrong(t, case["mesh"], case["layout"], rank) for rank in range(len(got))]
-                    for t, got in zip(tensors, said["slices"], strict=True)
-                ]
-                said = said | {"slices": slices}
-            changed.append(said)
+    right, given = values(seed), plays.inputs(seed, 1)[0]
+    for hint, wrong in plays.SLICE_MISTAKES.items():
+        changed = [
+            said | {"slices": plays.all_slices(case, wrong)} if kind == "legal" else said
+            for case, kind, said in zip(given["cases"], given["kinds"], right, strict=True)
+        ]
         run = hand_made(exercise.CHECK, [changed], seed=seed)
         assert SLICES(run).hint == hint
         assert FORWARD(run) is GRADIENTS(run) is ILLEGAL(run) is None
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("mistake", exercise.SUM_MISTAKES)
+@pytest.mark.parametrize("mistake", plays.SUM_MISTAKES)
 def test_every_wrong_sum_is_found_with_its_hint(hand_made, values, seed, mistake):
-    def listed(found):
-        return [sorted(found[0]), found[1]]
-
-    given = exercise.inputs(seed, 1)[0]
+    given = plays.inputs(seed, 1)[0]
     changed = []
     for case, kind, said in zip(given["cases"], given["kinds"], values(seed), strict=True):
         if kind == "legal":
-            first, *rest = exercise.operations(case)
-            forward = listed(exercise.sum_of(case, *first[1:], mistake))
-            back = [listed(exercise.sum_of(case, *one[1:], mistake)) for one in rest]
-            said = said | {"forward": forward, "gradients": back}
+            (forward,) = plays.forward(case, mistake)
+            said = said | {"forward": forward, "gradients": plays.gradients(case, mistake)}
         changed.append(said)
     run = hand_made(exercise.CHECK, [changed], seed=seed)
     assert FORWARD(run).hint == mistake

@@ -14,6 +14,7 @@ LETTERS = {"batch": "b", "io": "i", "hidden": "h"}
 SIZES = {"batch": 12, "io": 24, "hidden": 36}
 X, W, H = ({n: SIZES[n] for n in names} for names in
            (("batch", "io"), ("io", "hidden"), ("batch", "hidden")))  # fmt: skip
+TENSORS = {"X": X, "W": W, "H": H}
 
 meshes = st.permutations(["rows", "columns", "planes"]).flatmap(
     lambda names: st.lists(st.sampled_from([2, 3]), min_size=1, max_size=3).map(
@@ -36,8 +37,9 @@ def ranks_of(mesh):
 
 
 def cut(array, tensor, mesh, layout, rank):
-    bounds = layouts.slice_of(tensor, mesh, layout, rank)
-    return array[tuple(slice(*bounds[name]) for name in tensor)]
+    parts = layouts.holders(tensor, mesh, layout).items()
+    (part,) = [part for part, ranks in parts if rank in ranks]
+    return array[tuple(slice(*ends) for ends in part)]
 
 
 def same_but_for(mesh, rank, over):
@@ -73,34 +75,33 @@ def test_slices_cover_the_tensor_and_ranks_with_the_same_slice_are_copies(drawn)
 def test_parts_of_a_product_added_up_as_foretold_are_the_whole_product(drawn):
     mesh, layout = drawn
     draw = np.random.default_rng(0)
-    arrays = {n: draw.integers(-9, 9, tuple(t.values())) for n, t in (("X", X), ("W", W), ("H", H))}
-    tensors = {"X": X, "W": W, "H": H}
-    forward = layouts.forward_sum([X, W], H, mesh, layout)
-    back = layouts.backward_sums([X, W], H, mesh, layout)
+    arrays = {n: draw.integers(-9, 9, tuple(t.values())) for n, t in TENSORS.items()}
+    sums = layouts.all_reduces("X W -> H", TENSORS, mesh, layout)
     for (a, b), result, reduce in (
-        (("X", "W"), "H", forward),
-        (("H", "W"), "X", back[0]),
-        (("H", "X"), "W", back[1]),
+        (("X", "W"), "H", sums["H"]),
+        (("H", "W"), "X", sums["dX"]),
+        (("H", "X"), "W", sums["dW"]),
     ):
-        spec = ",".join("".join(LETTERS[n] for n in tensors[t]) for t in (a, b))
-        spec += "->" + "".join(LETTERS[n] for n in tensors[result])
+        spec = ",".join("".join(LETTERS[n] for n in TENSORS[t]) for t in (a, b))
+        spec += "->" + "".join(LETTERS[n] for n in TENSORS[result])
         parts = [
-            np.einsum(spec, *(cut(arrays[t], tensors[t], mesh, layout, rank) for t in (a, b)))
+            np.einsum(spec, *(cut(arrays[t], TENSORS[t], mesh, layout, rank) for t in (a, b)))
             for rank in ranks_of(mesh)
         ]
         whole = np.einsum(spec, arrays[a], arrays[b])
         for rank in ranks_of(mesh):
             total = sum(parts[other] for other in same_but_for(mesh, rank, reduce.over))
-            assert (total == cut(whole, tensors[result], mesh, layout, rank)).all()
+            assert (total == cut(whole, TENSORS[result], mesh, layout, rank)).all()
             assert reduce.nbytes == (4 * total.size if reduce.over else 0)
 
 
 def test_data_parallel_training_sums_the_weights_gradient():
     mesh, layout = {"all": 4}, {"batch": "all"}
-    assert layouts.forward_sum([X, W], H, mesh, layout) == AllReduce()
-    of_x, of_w = layouts.backward_sums([X, W], H, mesh, layout)
-    assert of_x == AllReduce()
-    assert of_w == AllReduce(("all",), 4 * 24 * 36)
+    assert layouts.all_reduces("X W -> H", TENSORS, mesh, layout) == {
+        "H": AllReduce(),
+        "dX": AllReduce(),
+        "dW": AllReduce(("all",), 4 * 24 * 36),
+    }
 
 
 @pytest.mark.parametrize(
@@ -113,20 +114,21 @@ def test_data_parallel_training_sums_the_weights_gradient():
 )
 def test_a_layout_that_cannot_be_is_refused(layout, words):
     with pytest.raises(IllegalLayout, match=words):
-        layouts.slice_of(X, {"rows": 2, "five": 5}, layout, 0)
+        layouts.holders(X, {"rows": 2, "five": 5}, layout)
 
 
 def test_two_tensors_split_by_different_dimensions_over_one_of_the_mesh_are_refused():
     """Summing a·b over both: each rank would only have the products of its own slices."""
-    a, b = {"first": 4}, {"second": 4}
+    tensors = {"a": {"first": 4}, "b": {"second": 4}, "c": {}}
     mesh, layout = {"all": 2}, {"first": "all", "second": "all"}
-    layouts.slice_of(a, mesh, layout, 0)
+    layouts.holders(tensors["a"], mesh, layout)
     with pytest.raises(IllegalLayout, match="first and second of one operation"):
-        layouts.forward_sum([a, b], {}, mesh, layout)
+        layouts.all_reduces("a b -> c", tensors, mesh, layout)
 
 
 def test_two_summed_dimensions_are_summed_over_both_of_the_mesh_in_its_order():
-    a, b = {"k": 4, "l": 6}, {"l": 6, "k": 4, "m": 5}
+    tensors = {"a": {"k": 4, "l": 6}, "b": {"l": 6, "k": 4, "m": 5}, "c": {"m": 5}}
     mesh = {"x": 2, "y": 3}
     for layout in ({"k": "x", "l": "y"}, {"l": "y", "k": "x"}):
-        assert layouts.forward_sum([a, b], {"m": 5}, mesh, layout) == AllReduce(("x", "y"), 20)
+        sums = layouts.all_reduces("a b -> c", tensors, mesh, layout)
+        assert sums["c"] == AllReduce(("x", "y"), 20)

@@ -1,11 +1,12 @@
 """Which ranks hold which part of each tensor, under layouts of named dimensions."""
 
+import math
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from hpml.modules.m07_hybrid_parallelism.lecture.layouts import Dimensions, Layout, slice_of
+from hpml.modules.m07_hybrid_parallelism.lecture.layouts import Dimensions, Layout, holders
 from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import tint
 
@@ -25,7 +26,6 @@ def draw(
     every rank holds. Rows of a matrix are its first dimension. Raises IllegalLayout where a layout
     cannot split a tensor, and ValueError for a tensor that is not a matrix.
     """
-    ranks = range(_product(mesh))
     figure = Figure(figsize=(9, 0.5 + 1.5 * len(layouts)), layout="constrained")
     places = figure.subplots(len(layouts), len(tensors), squeeze=False)
     for row, (name, layout) in zip(places, layouts.items(), strict=True):
@@ -33,18 +33,14 @@ def draw(
             if len(dimensions) != 2:
                 raise ValueError(f"{tensor} has {len(dimensions)} dimensions: only 2 can be drawn")
             down, across = dimensions
-            held: dict[tuple, list[int]] = {}
-            for rank in ranks:
-                bounds = slice_of(dimensions, mesh, layout, rank)
-                held.setdefault((bounds[down], bounds[across]), []).append(rank)
-            for ((top, bottom), (left, right)), holders in held.items():
-                whole = len(holders) == len(ranks)
-                look = {"facecolor": WHOLE if whole else tint(holders[0])}
-                look |= {"hatch": "" if whole else HATCHES[holders[0]], "hatch_linewidth": 0.3}
+            for ((top, bottom), (left, right)), ranks in holders(dimensions, mesh, layout).items():
+                whole = len(ranks) == math.prod(mesh.values())
+                look = {"facecolor": WHOLE if whole else tint(ranks[0])}
+                look |= {"hatch": "" if whole else HATCHES[ranks[0]], "hatch_linewidth": 0.3}
                 corner = left / dimensions[across], top / dimensions[down]
                 size = (right - left) / dimensions[across], (bottom - top) / dimensions[down]
                 axes.add_patch(Rectangle(corner, *size, edgecolor="black", **look))
-                words = "all" if whole else ", ".join(map(str, holders))
+                words = "all" if whole else ", ".join(map(str, ranks))
                 at = corner[0] + size[0] / 2, corner[1] + size[1] / 2
                 box = {"facecolor": look["facecolor"], "edgecolor": "none", "pad": 1}
                 axes.text(*at, words, ha="center", va="center", fontsize="small", bbox=box)
@@ -56,10 +52,3 @@ def draw(
         row[0].set_title(f"{name}\n{next(iter(tensors))}", fontsize=9)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
-
-
-def _product(mesh: Dimensions) -> int:
-    ranks = 1
-    for size in mesh.values():
-        ranks *= size
-    return ranks

@@ -11,7 +11,7 @@ of the sum, and an all-reduce over that dimension of the mesh makes it whole.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 Dimensions = Mapping[str, int]
@@ -62,61 +62,54 @@ def refuse(dimensions: Dimensions, mesh: Dimensions, layout: Layout, what: str =
         split[over] = name
 
 
-def slice_of(
-    tensor: Dimensions, mesh: Dimensions, layout: Layout, rank: int
-) -> dict[str, tuple[int, int]]:
-    """The first index that `rank` holds of each dimension, and the first that it no longer holds.
+def holders(
+    tensor: Dimensions, mesh: Dimensions, layout: Layout
+) -> dict[tuple[tuple[int, int], ...], list[int]]:
+    """The ranks that hold each part of a tensor.
 
-    Raises IllegalLayout where two dimensions are split over one of the mesh, where a size does not
-    divide, and where the mesh has no such dimension.
+    A part is, for each dimension, the first index in it and the first that no longer is. Raises
+    IllegalLayout where two dimensions are split over one of the mesh, where a size does not divide,
+    and where the mesh has no such dimension.
     """
     refuse(tensor, mesh, layout)
-    place = coordinates(rank, mesh)
-    bounds = {}
-    for name, size in tensor.items():
-        over = layout.get(name)
-        length = size // mesh[over] if over else size
-        start = length * place[over] if over else 0
-        bounds[name] = start, start + length
-    return bounds
+    held: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for rank in range(math.prod(mesh.values())):
+        place = coordinates(rank, mesh)
+        part = []
+        for name, size in tensor.items():
+            over = layout.get(name)
+            length = size // mesh[over] if over else size
+            start = length * place[over] if over else 0
+            part.append((start, start + length))
+        held.setdefault(tuple(part), []).append(rank)
+    return held
 
 
-def local_shape(tensor: Dimensions, mesh: Dimensions, layout: Layout) -> dict[str, int]:
-    """The sizes of every rank's slice. Raises IllegalLayout as `slice_of` does."""
-    bounds = slice_of(tensor, mesh, layout, 0)
-    return {name: stop - start for name, (start, stop) in bounds.items()}
+def all_reduces(
+    product: str, tensors: Mapping[str, Dimensions], mesh: Dimensions, layout: Layout
+) -> dict[str, AllReduce]:
+    """What follows a product of named tensors (an einsum), float32: "x w -> h".
 
+    By "h" what follows the product itself, by "dx" and "dw" what follows the gradients of its
+    inputs. Each of these is a product of all the other tensors: every rank multiplies its slices,
+    and dimensions that the result does not have are summed over.
 
-def forward_sum(
-    inputs: Sequence[Dimensions], output: Dimensions, mesh: Dimensions, layout: Layout
-) -> AllReduce:
-    """What follows the product of named tensors (an einsum), float32.
-
-    Every rank multiplies its slices. Dimensions that the output does not have are summed over.
-    Raises IllegalLayout as `slice_of` does, and where two dimensions of the operation, be they of
+    Raises IllegalLayout as `holders` does, and where two dimensions of the operation, be they of
     one tensor or of two, are split over one dimension of the mesh: no rank would have the products
     of one's slice with the other's.
     """
+    *inputs, output = product.replace("->", " ").split()
     whole: dict[str, int] = {}
-    for tensor in (*inputs, output):
-        refuse(tensor, mesh, layout)
-        whole.update(tensor)
+    for name in (*inputs, output):
+        refuse(tensors[name], mesh, layout)
+        whole.update(tensors[name])
     refuse(whole, mesh, layout, "operation")
-    summed = {layout[name] for name in whole if name not in output and name in layout}
-    if not summed:
-        return AllReduce()
-    nbytes = FLOAT32 * math.prod(local_shape(output, mesh, layout).values())
-    return AllReduce(tuple(name for name in mesh if name in summed), nbytes)
-
-
-def backward_sums(
-    inputs: Sequence[Dimensions], output: Dimensions, mesh: Dimensions, layout: Layout
-) -> list[AllReduce]:
-    """What follows the gradient of each input: the product of the output's gradient and of the
-    other inputs, with that input's dimensions. Each dimension stands in two tensors at least.
-    """
-    forward_sum(inputs, output, mesh, layout)
-    return [
-        forward_sum([output, *inputs[:place], *inputs[place + 1 :]], one, mesh, layout)
-        for place, one in enumerate(inputs)
-    ]
+    sums = {}
+    for name in (output, *inputs):
+        result = tensors[name]
+        summed = {layout[n] for n in whole if n not in result and n in layout}
+        over = tuple(n for n in mesh if n in summed)
+        split = math.prod(mesh[layout[n]] for n in result if n in layout)
+        nbytes = FLOAT32 * math.prod(result.values()) // split if over else 0
+        sums[name if name == output else f"d{name}"] = AllReduce(over, nbytes)
+    return sums
