@@ -5,13 +5,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hpml.modules.m07_hybrid_parallelism.checks.mesh_layout import Case
 from hpml.modules.m07_hybrid_parallelism.lecture import layouts
 from hpml.modules.m07_hybrid_parallelism.lecture.layouts import FLOAT32
 
 TENSOR_NAMES = ("batch", "time", "heads", "depth", "hidden", "io", "words", "memory", "experts")
 MESH_NAMES = ("rows", "columns", "nodes", "all", "left", "planes")
 
+Case = dict[str, Any]  # as the check has them
 Slices = list[dict[str, tuple[int, int]]]  # of a tensor, each rank's
 Sum = tuple[list[str], int]  # the mesh's dimensions in its order, and bytes
 
