@@ -9,17 +9,18 @@ import torch
 
 from hpml.answer import as_python
 from hpml.checks.contract import Run
-from hpml.modules.m04_frameworks.checks import _optimizer_steps as steps
-from hpml.modules.m04_frameworks.checks._optimizer_cases import (
+from hpml.modules.m04_frameworks.checks._optimizer_drive import (
     CASES,
     RULES,
     STEPS,
-    cases,
     drive,
     in_a_row,
+    tensors,
 )
 from hpml.modules.m04_frameworks.checks._optimizer_picture import optimizers_picture
-from hpml.modules.m04_frameworks.checks.optimizers import CHECK, expect, inputs
+from hpml.modules.m04_frameworks.checks.instructors import _optimizer_steps as steps
+from hpml.modules.m04_frameworks.checks.instructors.optimizers import pictured
+from hpml.modules.m04_frameworks.checks.optimizers import CHECK
 from hpml.ranks.evidence import Evidence, RankEvidence
 
 SEEDS = range(2)
@@ -29,8 +30,12 @@ MADE = {"NesterovSGD": torch.optim.SGD, "Adam": torch.optim.Adam, "AdamW": torch
 @cache
 def made(seed: int) -> tuple[Any, Any]:
     """Inputs and expected values."""
-    given = inputs(seed, 1)
-    return given, expect(given, 1)
+    given = CHECK.inputs(seed, 1)
+    return given, CHECK.expect(given, 1)
+
+
+def cases(seed: int) -> dict[str, Any]:
+    return made(seed)[0][0]
 
 
 def run_of(value: Any, seed: int) -> Run:
@@ -53,14 +58,18 @@ def played(source: str, seed: int) -> Any:
 
 def torch_optim(rule: str, case: dict[str, Any]) -> torch.Tensor:
     """What torch.optim makes of a case: parameters after each step, float64 [STEPS, n]."""
-    parameters = [each.double().requires_grad_() for each in case["parameters"]]
+    parameters = [
+        torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in case["parameters"]
+    ]
     options = case["options"] | ({"nesterov": True} if rule == "NesterovSGD" else {})
     optimizer = MADE[rule](parameters, lr=case["rates"][0], foreach=False, **options)
     after = []
     for gradients, rate in zip(case["gradients"], case["rates"], strict=True):
         optimizer.param_groups[0]["lr"] = rate
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = None if gradient is None else gradient.double()
+            parameter.grad = (
+                None if gradient is None else torch.tensor(gradient, dtype=torch.float64)
+            )
         optimizer.step()
         after.append(in_a_row(parameters))
     return torch.stack(after)
@@ -70,7 +79,8 @@ def torch_optim(rule: str, case: dict[str, Any]) -> torch.Tensor:
 def test_the_expected_steps_are_those_of_torch_optim(rule):
     for seed in SEEDS:
         for case in cases(seed)[rule].values():
-            assert torch.allclose(steps.played(rule, case), torch_optim(rule, case), 1e-12, 1e-12)
+            right = torch.from_numpy(steps.played(rule, case))
+            assert torch.allclose(right, torch_optim(rule, case), 1e-12, 1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -83,18 +93,18 @@ def test_every_mistake_can_be_seen_where_it_is_looked_for(rule):
             if mistake in (of_sgd if rule != "NesterovSGD" else of_adam):
                 continue
             for seed in SEEDS:
-                (given,), right = made(seed)
-                far = [
-                    (steps.played(rule, given[rule][n], mistake) - right[rule][n]).abs().max()
-                    for n in names
-                ]
+                far = []
+                for name in names:
+                    case = cases(seed)[rule][name]
+                    wrong = steps.played(rule, case, mistake)
+                    far.append(abs(wrong - steps.played(rule, case))[-1].max())
                 assert max(far) > 1e-3, (mistake, seed)
 
 
 def test_inputs_are_fresh_for_every_seed_and_have_what_the_text_names():
     for rule in RULES:
-        rows = [in_a_row(cases(seed)[rule]["plain"]["parameters"]).tolist() for seed in SEEDS]
-        assert len({tuple(row) for row in rows}) == len(SEEDS)
+        rows = [str(cases(seed)[rule]["plain"]["parameters"]) for seed in SEEDS]
+        assert len(set(rows)) == len(SEEDS)
         for seed in SEEDS:
             some = cases(seed)[rule]
             assert tuple(some) == CASES
@@ -104,8 +114,9 @@ def test_inputs_are_fresh_for_every_seed_and_have_what_the_text_names():
             assert absent[-1] == STEPS
             assert 4 <= absent[2] < STEPS
             assert len(set(some["rates"]["rates"])) == 3
-            assert {p.dtype for p in some["plain"]["parameters"]} == {torch.float32, torch.float64}
-            assert () in [tuple(p.shape) for p in some["plain"]["parameters"]]
+            assert set(some["plain"]["dtypes"]) == {"float32", "float64"}
+            parameters = tensors(some["plain"], some["plain"]["parameters"])
+            assert () in [tuple(p.shape) for p in parameters]
 
 
 def test_what_is_not_written_is_named_and_the_rest_is_judged(solution):
@@ -141,3 +152,16 @@ def test_the_picture_of_a_right_answer_and_of_one_that_runs_away(solution):
     away = optimizers_picture(CHECK, source.replace("p.sub_(self.lr *", "p.add_(100 * self.lr *"))
     assert right.png != away.png
     assert right.words == away.words
+
+
+def test_the_right_paths_of_the_picture_are_those_of_torch_optim():
+    from hpml.modules.m04_frameworks.checks._optimizer_picture import valley_of_the_lecture, walk
+
+    def nesterov(params, lr, **options):
+        return torch.optim.SGD(params, lr, nesterov=True, **options)
+
+    answer = ModuleType("answer")
+    vars(answer).update(MADE | {"NesterovSGD": nesterov})
+    for rule, points in walk(answer, valley_of_the_lecture()).items():
+        right = torch.tensor(pictured()[rule])
+        assert torch.allclose(torch.tensor(points), right, 1e-4, 1e-4)

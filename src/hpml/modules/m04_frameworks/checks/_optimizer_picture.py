@@ -9,7 +9,7 @@ import torch
 
 from hpml.answer import as_python
 from hpml.checks.contract import Check, Picture
-from hpml.modules.m04_frameworks.checks._optimizer_steps import STEP
+from hpml.checks.kits.drawn import Drawn
 from hpml.ranks import launch
 
 LIMIT = 10.0  # seconds
@@ -39,16 +39,17 @@ def walk(answer: ModuleType, given: dict[str, Any]) -> dict[str, list[list[float
     return found
 
 
-def right(rule: str, given: dict[str, Any]) -> list[list[float]]:
-    """The same of the right steps."""
-    rate, options = given["rules"][rule]
-    points = [torch.tensor(given["start"], dtype=torch.float64)]
-    lowest, steep = (torch.tensor(given[key], dtype=torch.float64) for key in ("lowest", "steep"))
-    state: dict[str, Any] = {}
-    for _ in range(given["steps"]):
-        gradient = steep * (points[-1] - lowest)
-        points.append(STEP[rule](points[-1], gradient, state, rate, options, ""))
-    return [point.tolist() for point in points[1:]]
+def valley_of_the_lecture() -> dict[str, Any]:
+    """What `walk` is given."""
+    from hpml.modules.m04_frameworks.lecture import valley
+
+    return {
+        "rules": {rule: [valley.RATES[name], OPTIONS[rule]] for rule, name in SHOWN.items()},
+        "start": list(valley.START),
+        "lowest": list(valley.LOWEST),
+        "steep": [1.0, valley.STEEP],
+        "steps": valley.STEPS,
+    }
 
 
 def optimizers_picture(check: Check, source: str) -> Picture:
@@ -56,33 +57,25 @@ def optimizers_picture(check: Check, source: str) -> Picture:
     from hpml.modules.m04_frameworks.lecture import valley
     from hpml.modules.m04_frameworks.lecture.valley_picture import valley_picture
 
-    given = {
-        "rules": {rule: [valley.RATES[name], OPTIONS[rule]] for rule, name in SHOWN.items()},
-        "start": list(valley.START),
-        "lowest": list(valley.LOWEST),
-        "steep": [1.0, valley.STEEP],
-        "steps": valley.STEPS,
-    }
     evidence = launch(
         walk,
         1,
         answer=as_python(source),
         answer_name=check.id,
         rules=check.rules,
-        inputs=[given],
+        inputs=[valley_of_the_lecture()],
         process_group=False,
         timeout=LIMIT,
     )
     if evidence.diagnosis is not None:
         raise ValueError(evidence.diagnosis.sentence)
-    mine = {
-        rule: valley.Path(rule, valley.RATES[name], _path(valley.START, evidence.values[0][rule]))
-        for rule, name in SHOWN.items()
-    }
-    theirs = {
-        rule: valley.Path(rule, valley.RATES[name], _path(valley.START, right(rule, given)))
-        for rule, name in SHOWN.items()
-    }
+    mine, theirs = (
+        {
+            rule: valley.Path(rule, valley.RATES[name], _path(valley.START, points[rule]))
+            for rule, name in SHOWN.items()
+        }
+        for points in (evidence.values[0], Drawn(__package__, check.id).pictured())
+    )
     title = "Your optimizers in the valley (blue), on torch.optim's (grey)"
     image = io.BytesIO()
     figure = valley_picture(mine, title=title, against=theirs)

@@ -12,42 +12,28 @@ import torch
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ALL_ELSE, OPTIMIZERS, OTHER_PROGRAMS
 from hpml.files.sanitize import one_line
-from hpml.modules.m04_frameworks.checks._optimizer_cases import (
+from hpml.modules.m04_frameworks.checks._optimizer_drive import (
     DESCRIBED,
     RULES,
     STEPS,
-    cases,
-    columns,
     drive,
     in_a_row,
+    tensors,
 )
 from hpml.modules.m04_frameworks.checks._optimizer_picture import optimizers_picture
-from hpml.modules.m04_frameworks.checks._optimizer_steps import (
-    OF_GAPS,
-    OF_MEMORY,
-    OF_RATES,
-    OF_THE_STEP,
-    explained,
-    played,
-)
 
+PLAYS = Drawn(__package__, "optimizers")
 # Of the largest of 1 and the parameter. Right answers in other orders are within 3e-6 and 1e-14.
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
 
 
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For the only rank: each rule's cases."""
-    return [cases(seed)]
-
-
-def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
-    """By rule and case: the parameters after each step."""
-    return {
-        rule: {name: played(rule, case) for name, case in some.items()}
-        for rule, some in inputs[0].items()
-    }
+def told(run: Run, rule: str, name: str) -> tuple[Any, torch.Tensor]:
+    """A case's parameters after each step, as the drive has them, and as they should be."""
+    right = torch.tensor(run.expected["right"][rule][name], dtype=torch.float64)
+    return run.values[0][rule][name]["after"], right
 
 
 def unusable(run: Run, rule: str, name: str) -> Problem | None:
@@ -59,10 +45,11 @@ def unusable(run: Run, rule: str, name: str) -> Problem | None:
             return Problem(f"{rule} is not written yet", "start")
         at = f" in line {value['line']} of your answer" if value.get("line") else ""
         return Problem(f"{where}: {one_line(str(text))}{at}", "raised")
-    right, got = run.expected[rule][name], value["after"]
+    got, right = told(run, rule, name)
     if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (right.shape, right.dtype):
         return Problem(f"{where}: the parameters are {described(got)} now", "in_place")
-    if torch.equal(got, in_a_row(run.inputs[0][rule][name]["parameters"]).expand_as(got)):
+    case = run.inputs[0][rule][name]
+    if torch.equal(got, in_a_row(tensors(case, case["parameters"])).expand_as(got)):
         return Problem(f"{where}: no parameter has changed in {STEPS} steps", "unchanged")
     if not torch.isfinite(got).all():
         step = int((~torch.isfinite(got)).any(dim=1).nonzero()[0]) + 1
@@ -75,20 +62,19 @@ def first_wrong(run: Run, rule: str, name: str) -> tuple[str, str] | None:
 
     Of several parameters the first that is off in the first such step.
     """
-    case, right = run.inputs[0][rule][name], run.expected[rule][name]
-    got = run.values[0][rule][name]["after"]
-    here = columns(case)
-    for step in range(STEPS):
-        for number, (dtype, at) in enumerate(zip(here.dtypes, here.slices, strict=True)):
-            mine, due = got[step, at], right[step, at]
+    case = run.inputs[0][rule][name]
+    parameters = tensors(case, case["parameters"])
+    sizes = [each.numel() for each in parameters]
+    for step, rows in enumerate(zip(*told(run, rule, name), strict=True), 1):
+        parts = zip(parameters, *(row.split(sizes) for row in rows), strict=True)
+        for number, (parameter, mine, due) in enumerate(parts):
             scale = due.abs().max().clamp(min=1.0)
             far = (mine - due).abs()
-            if far.max() > TOLERANCE[dtype] * scale:
+            if far.max() > TOLERANCE[parameter.dtype] * scale:
                 worst = int(far.argmax())
-                shape = tuple(case["parameters"][number].shape)
                 words = (
-                    f"{rule}, {DESCRIBED[name]}: after step {step + 1} a number of parameter "
-                    f"{number} ({str(dtype).removeprefix('torch.')}, shape {shape}) is "
+                    f"{rule}, {DESCRIBED[name]}: after step {step} a number of parameter {number} "
+                    f"({case['dtypes'][number]}, shape {tuple(parameter.shape)}) is "
                     f"{mine[worst].item():.9g}"
                 )
                 return words, f"{due[worst].item():.9g}"
@@ -97,13 +83,24 @@ def first_wrong(run: Run, rule: str, name: str) -> tuple[str, str] | None:
 
 def imprecise(run: Run, rule: str, name: str) -> bool:
     """Whether a case's values are the right ones but for float64 parameters in lower precision."""
-    got, right = run.values[0][rule][name]["after"], run.expected[rule][name]
+    got, right = told(run, rule, name)
     return bool(((got - right).abs() <= 1e-5 * right.abs().clamp(min=1.0)).all())
 
 
-def judged(
-    run: Run, rule: str, names: Sequence[str], mistakes: Sequence[Any], otherwise: str
-) -> Problem | None:
+def explained(run: Run, rule: str, names: Sequence[str], claim: str) -> str | None:
+    """The hint of the mistake from which the last parameters follow; None where none does."""
+    got, right = (
+        torch.cat([after[-1] for after in found])
+        for found in zip(*(told(run, rule, name) for name in names), strict=True)
+    )
+    for hint, wrong in run.expected["mistakes"][rule][claim]:
+        made = torch.tensor(wrong, dtype=torch.float64)
+        if (got - made).abs().max() < 0.01 * (made - right).abs().max():
+            return hint
+    return None
+
+
+def judged(run: Run, rule: str, names: Sequence[str], claim: str, otherwise: str) -> Problem | None:
     """The first of these cases that is not as torch.optim has it, with the hint that explains
     them all."""
     for name in names:
@@ -114,12 +111,7 @@ def judged(
             words, due = seen
             if all(imprecise(run, rule, each) for each in names):
                 return Problem(words, "precision", due)
-            some = [
-                (run.inputs[0][rule][n], run.values[0][rule][n]["after"], run.expected[rule][n])
-                for n in names
-            ]
-            hints = (explained(rule, some, each) for each in mistakes)
-            return Problem(words, next(filter(None, hints), otherwise), due)
+            return Problem(words, explained(run, rule, names, claim) or otherwise, due)
     return None
 
 
@@ -128,7 +120,7 @@ def steps_of(rule: str) -> Callable[[Run], Problem | None]:
 
     def judge(run: Run) -> Problem | None:
         otherwise = "formula_of_sgd" if rule == "NesterovSGD" else "formula_of_adam"
-        return judged(run, rule, ("plain", "decay"), [OF_THE_STEP[rule]], otherwise)
+        return judged(run, rule, ("plain", "decay"), "steps", otherwise)
 
     return judge
 
@@ -139,14 +131,14 @@ STEPS_OF = {rule: steps_of(rule) for rule in RULES}
 def gaps(run: Run) -> Problem | None:
     """A rule whose plain steps are wrong is judged by them first, here and below."""
     for rule in RULES:
-        if problem := STEPS_OF[rule](run) or judged(run, rule, ("gaps",), [OF_GAPS], "gaps"):
+        if problem := STEPS_OF[rule](run) or judged(run, rule, ("gaps",), "gaps", "gaps"):
             return problem
     return None
 
 
 def rates(run: Run) -> Problem | None:
     for rule in RULES:
-        if problem := STEPS_OF[rule](run) or judged(run, rule, ("rates",), [OF_RATES], "rates"):
+        if problem := STEPS_OF[rule](run) or judged(run, rule, ("rates",), "rates", "rates"):
             return problem
     return None
 
@@ -173,7 +165,7 @@ def memory(run: Run) -> Problem | None:
                     "first step, do not have the new values",
                     "in_place",
                 )
-        if problem := judged(run, rule, ("reused",), [OF_MEMORY], "keeps_gradient"):
+        if problem := judged(run, rule, ("reused",), "memory", "keeps_gradient"):
             return problem
         if run.values[0][rule]["decay"]["graphs"]:
             return Problem(
@@ -193,9 +185,9 @@ CHECK = Check(
     not_allowed=(OPTIMIZERS, OTHER_PROGRAMS),
     worlds=(1,),
     process_group=False,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     picture=optimizers_picture,
     claims=(
         Claim("NesterovSGD takes the steps of torch.optim.SGD", 3, STEPS_OF["NesterovSGD"]),

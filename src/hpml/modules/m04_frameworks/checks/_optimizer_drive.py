@@ -1,21 +1,18 @@
-"""Exercise optimizers: parameters, gradients of twenty steps, and the drive that serves them.
+"""Exercise optimizers: the drive, which serves parameters and the gradients of twenty steps.
 
-A case has a rule's options, its parameters, a learning rate and a list of gradients for each step;
-None is a parameter without one. `plain` and `decay` have all gradients and one rate.
+A case has a rule's options, its parameters with their dtypes, a learning rate and a list of
+gradients for each step; None is a parameter without one. All of them are nested lists of numbers.
+`plain` and `decay` have all gradients and one rate.
 """
 
-import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-
-from hpml.checks.seeds import derived
 
 STEPS = 20
 WATCHED = 2  # steps of each case in which results of torch's functions are looked at
@@ -32,78 +29,13 @@ DESCRIBED = {
 Case = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Where each parameter is in a flat row: its dtype and the slice of its numbers."""
-
-    dtypes: tuple[torch.dtype, ...]
-    slices: tuple[slice, ...]
-
-
-def cases(seed: int) -> dict[str, dict[str, Case]]:
-    """By rule and name of the case."""
-    return {
-        rule: {name: _case(derived(seed, f"{rule} {name}"), rule, name) for name in CASES}
-        for rule in RULES
-    }
-
-
-def _case(seed: int, rule: str, name: str) -> Case:
-    draw, normal = random.Random(seed), torch.Generator().manual_seed(seed)
-    side = draw.randint(2, 4)
-    twin = draw.randint(3, 5)
-    shapes = [(side, draw.randint(1, 3)), (), (twin,), (twin,), (2, 1, draw.randint(2, 3))]
-    dtypes = [torch.float32, torch.float64, torch.float32, torch.float32, torch.float64]
-    if name == "reused":
-        dtypes = [torch.float64] * len(shapes)
-
-    def drawn(number: int, size: float = 1.0) -> Tensor:
-        values = torch.randn(shapes[number], generator=normal, dtype=torch.float64)
-        return (size * values).to(dtypes[number])
-
-    parameters = [drawn(number) for number in range(len(shapes))]
-    parameters[3] = parameters[2].clone()  # as equal as can be, and another parameter
-    sizes = [draw.choice((0.1, 0.5, 2.0)) for _ in shapes]
-    means = [drawn(number, 0.5) for number in range(len(shapes))]  # so that steps add up
-    gradients: list[list[Tensor | None]] = [
-        [means[n] * sizes[n] + drawn(n, sizes[n]) for n in range(len(shapes))] for _ in range(STEPS)
+def tensors(case: Case, values: Sequence[Any]) -> list[Any]:
+    """These nested lists, one for each parameter, in its dtype; None stays."""
+    dtypes = [getattr(torch, name) for name in case["dtypes"]]
+    return [
+        None if each is None else torch.tensor(each, dtype=dtype)
+        for each, dtype in zip(values, dtypes, strict=True)
     ]
-    if name == "gaps":
-        late, early, never = draw.sample(range(len(shapes)), 3)
-        begin, end = draw.randint(4, 6), draw.randint(12, 15)
-        for step in range(STEPS):
-            if step < begin:
-                gradients[step][late] = None
-            if begin <= step < end:
-                gradients[step][early] = None
-            gradients[step][never] = None
-    rate = draw.uniform(0.04, 0.08)
-    rates = [rate] * STEPS
-    if name == "rates":
-        first, second = draw.randint(5, 8), draw.randint(11, 15)
-        rates = [rate * (0.3 if first <= k < second else 1.7 if k >= second else 1.0)
-                 for k in range(STEPS)]  # fmt: skip
-    decay = 0.0 if name in ("plain", "reused") else draw.uniform(0.3, 0.6)
-    if rule == "NesterovSGD":
-        options: dict[str, Any] = {"momentum": draw.uniform(0.7, 0.9), "weight_decay": decay}
-    else:
-        betas = [draw.uniform(0.7, 0.9), draw.uniform(0.95, 0.99)]
-        options = {"betas": betas, "eps": draw.uniform(0.02, 0.05), "weight_decay": decay}
-    return {
-        "options": options,
-        "parameters": parameters,
-        "gradients": gradients,
-        "rates": rates,
-        "reused": name == "reused",
-    }
-
-
-def columns(case: Case) -> Columns:
-    ends, at = [], 0
-    for parameter in case["parameters"]:
-        ends.append(slice(at, at + parameter.numel()))
-        at += parameter.numel()
-    return Columns(tuple(p.dtype for p in case["parameters"]), tuple(ends))
 
 
 def in_a_row(tensors: list[Tensor]) -> Tensor:
@@ -153,7 +85,7 @@ class GraphsRecorded(TorchFunctionMode):
 def take_steps(made: Any, case: Case) -> dict[str, Any]:
     """Parameters after each step [STEPS, n]; at the end the views of their memory [n]; how many
     gradients were changed by a step; and how many results of the first steps have a graph."""
-    parameters = [each.clone().requires_grad_() for each in case["parameters"]]
+    parameters = [each.requires_grad_() for each in tensors(case, case["parameters"])]
     views = [each.detach() for each in parameters]
     kept = [torch.empty_like(each) for each in views]
     options = dict(case["options"])
@@ -161,7 +93,8 @@ def take_steps(made: Any, case: Case) -> dict[str, Any]:
         options["betas"] = tuple(options["betas"])
     optimizer = made(list(parameters), lr=case["rates"][0], **options)
     rate, after, changed, graphs = case["rates"][0], [], 0, GraphsRecorded()
-    for gradients, now in zip(case["gradients"], case["rates"], strict=True):
+    for values, now in zip(case["gradients"], case["rates"], strict=True):
+        gradients = tensors(case, values)
         if now != rate:
             optimizer.lr = rate = now
         for parameter, memory, gradient in zip(parameters, kept, gradients, strict=True):

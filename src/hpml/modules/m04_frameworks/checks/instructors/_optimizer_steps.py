@@ -4,16 +4,15 @@ Without a mistake they are torch.optim's (a test holds them to it), and made wit
 step imports TorchDynamo, which takes longer than the whole check.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
+import numpy as np
 
-from hpml.modules.m04_frameworks.checks._optimizer_cases import Case
-
+Case = dict[str, Any]
 State = dict[str, Any]
 # One step of one parameter's numbers: (p, g, state, lr, options, mistake) -> p
-Step = Callable[..., torch.Tensor]
+Step = Callable[..., np.ndarray]
 
 # By rule: mistakes, each with the key of its hint. Those that one kind of case shows are below.
 OF_THE_STEP: Mapping[str, Mapping[str, str]] = {
@@ -83,7 +82,7 @@ def nesterov(p: Any, g: Any, state: State, lr: float, options: Any, mistake: str
     mu, decay = options["momentum"], _decay(options, mistake)
     within = mistake not in ("beside", "after", "not_in_buffer")
     d = g + decay * p if within else g
-    old = state.get("buffer", torch.zeros_like(p))
+    old = state.get("buffer", np.zeros_like(p))
     if mistake == "keeps_gradient" and state.get("steps") == 1:
         old = d  # the first buffer was the gradient's own memory, which has been filled anew
     scale = (1 - mu) if mistake == "averaged" else lr if mistake == "rate_in_buffer" else 1.0
@@ -133,8 +132,8 @@ def _adam_step(
     first, second = options["betas"] if mistake != "swapped" else options["betas"][::-1]
     eps = options["eps"]
     weights = (1.0, 1.0) if mistake == "not_averaged" else (1 - first, 1 - second)
-    m = state["m"] = first * state.get("m", torch.zeros_like(p)) + weights[0] * d
-    v = state["v"] = second * state.get("v", torch.zeros_like(p)) + weights[1] * d * d
+    m = state["m"] = first * state.get("m", np.zeros_like(p)) + weights[0] * d
+    v = state["v"] = second * state.get("v", np.zeros_like(p)) + weights[1] * d * d
     t = state["t"] = state.get("t", 0) + 1
     if mistake == "one_count":
         t = state["calls"]
@@ -149,21 +148,21 @@ def _adam_step(
         e = 1.0
     m, v = m / c, v / e
     if mistake == "inside_root":
-        return lr * m / (v + eps).sqrt()
+        return lr * m / np.sqrt(v + eps)
     if mistake == "early_epsilon":
-        return lr * m / (v.sqrt() + eps / e**0.5)
+        return lr * m / (np.sqrt(v) + eps / e**0.5)
     if mistake == "no_root":
         return lr * m / (v + eps)
-    return (-lr if mistake == "uphill" else lr) * m / (v.sqrt() + eps)
+    return (-lr if mistake == "uphill" else lr) * m / (np.sqrt(v) + eps)
 
 
 STEP: Mapping[str, Step] = {"NesterovSGD": nesterov, "Adam": adam, "AdamW": adamw}
 
 
-def played(rule: str, case: Case, mistake: str = "") -> torch.Tensor:
+def played(rule: str, case: Case, mistake: str = "") -> np.ndarray:
     """The parameters after each step of a case, worked out in float64, with this mistake or none:
-    float64 [STEPS, n]."""
-    parameters = [each.double() for each in case["parameters"]]
+    [steps, n]."""
+    parameters = [np.array(each, dtype=np.float64) for each in case["parameters"]]
     states: dict[Any, State] = {}
     updates, rows = 0, []
     steps = zip(case["gradients"], case["rates"], strict=True)
@@ -171,7 +170,7 @@ def played(rule: str, case: Case, mistake: str = "") -> torch.Tensor:
         lr = case["rates"][0] if mistake == "first_rate" else rate
         for number, gradient in enumerate(gradients):
             p = parameters[number]
-            key = tuple(p.shape) if mistake == "shared" else number
+            key = p.shape if mistake == "shared" else number
             if gradient is None:
                 if mistake == "decays_anyway":
                     parameters[number] = p * (1 - lr * case["options"]["weight_decay"])
@@ -179,32 +178,10 @@ def played(rule: str, case: Case, mistake: str = "") -> torch.Tensor:
                     states.pop(key, None)
                 if mistake != "zeros":
                     continue
-            g = torch.zeros_like(p) if gradient is None else gradient.double()
+            g = np.zeros_like(p) if gradient is None else np.array(gradient)
             state = {} if mistake == "forgets" else states.setdefault(key, {})
             updates += 1
             state |= {"calls": calls, "updates": updates}
             parameters[number] = STEP[rule](p, g, state, lr, case["options"], mistake)
-        rows.append(torch.cat([each.reshape(-1) for each in parameters]))
-    return torch.stack(rows)
-
-
-def explained(
-    rule: str, some: list[tuple[Case, torch.Tensor, torch.Tensor]], mistakes: Mapping[str, str]
-) -> str | None:
-    """The hint of the mistake from which these values follow; None where none explains them.
-
-    `some` has (case, the answer's values, the right ones), values as `played` returns them.
-    """
-    for mistake, hint in mistakes.items():
-        gaps = list(_gaps(rule, some, mistake))
-        off, far = max(gap for gap, _ in gaps), max(far for _, far in gaps)
-        if far > 0 and off < 0.01 * far:
-            return hint
-    return None
-
-
-def _gaps(rule: str, some: Any, mistake: str) -> Iterator[tuple[float, float]]:
-    """How far the answer is from the mistake, and the mistake from what is right."""
-    for case, got, right in some:
-        wrong = played(rule, case, mistake)
-        yield (got - wrong).abs().max().item(), (wrong - right).abs().max().item()
+        rows.append(np.concatenate([each.reshape(-1) for each in parameters]))
+    return np.stack(rows)

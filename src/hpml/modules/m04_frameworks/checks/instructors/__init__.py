@@ -1,0 +1,1 @@
+"""What makes plays and knows what is right: no release holds it."""
