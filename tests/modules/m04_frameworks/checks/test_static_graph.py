@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import cache
 from types import ModuleType
 
 import numpy as np
@@ -12,24 +13,23 @@ from hpml.answer import as_python
 from hpml.checks.contract import Run
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
-from hpml.modules.m04_frameworks.checks import _record_network
 from hpml.modules.m04_frameworks.checks._executed_plan import (
     Executed,
     Wrong,
     execute,
-    least_live,
     memory_of,
-    needed,
 )
-from hpml.modules.m04_frameworks.checks._plan_cases import cases, network, recorded_by
-from hpml.modules.m04_frameworks.checks._tree_orders import (
+from hpml.modules.m04_frameworks.checks._ordered_tree import branches, finishes_branches, peak_of
+from hpml.modules.m04_frameworks.checks.instructors import _record_network
+from hpml.modules.m04_frameworks.checks.instructors._least_live import least_live, needed
+from hpml.modules.m04_frameworks.checks.instructors._plan_cases import cases, network, recorded_by
+from hpml.modules.m04_frameworks.checks.instructors._tree_orders import (
     RIVALS,
-    branches,
-    finishes_branches,
     made,
     peak_and_order,
 )
-from hpml.modules.m04_frameworks.checks.static_graph import CHECK, drive, inputs, trees
+from hpml.modules.m04_frameworks.checks.instructors.static_graph import trees
+from hpml.modules.m04_frameworks.checks.static_graph import CHECK, drive
 from hpml.ranks.evidence import Evidence, RankEvidence
 
 WRONG = wrong_answers.read(schedule.load(), "static_graph")
@@ -48,9 +48,16 @@ NAMES = [node["name"] for node in SMALL["nodes"]]
 RUNS = [("run", name) for name in NAMES]
 
 
+@cache
+def drawn(seed: int):
+    """Inputs and expected values."""
+    given = CHECK.inputs(seed, 1)
+    return given, CHECK.expect(given, 1)
+
+
 def run_of(value, seed: int = 0) -> Run:
     evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
-    return Run(1, seed, None, None, evidence, {"play": evidence})
+    return Run(1, seed, *drawn(seed), evidence, {"play": evidence})
 
 
 def problems(value, seed: int = 0) -> list:
@@ -65,7 +72,7 @@ def returned(source: str, seed: int):
     """What an answer returns, played in this process."""
     answer = ModuleType("answer")
     exec(source, vars(answer))
-    (given,) = inputs(seed, 1)
+    ((given,), _) = drawn(seed)
     return drive(answer, json.loads(json.dumps(given)))
 
 
@@ -257,6 +264,9 @@ def test_trees_are_trees_recorded_badly():
             assert len(names) <= 100
             least, order = peak_and_order(graph)
             assert max(least_live(graph, order)) == least < max(least_live(graph))
+            assert [peak_of(graph, one) for one in (order, names)] == [
+                max(least_live(graph, one)) for one in (order, names)
+            ]
             assert finishes_branches(graph, order)
             assert not finishes_branches(graph, names)
 

@@ -5,8 +5,8 @@ from itertools import accumulate
 
 from hpml.answer import as_python
 from hpml.checks.contract import Check, Picture
-from hpml.modules.m04_frameworks.checks._executed_plan import Wrong, execute, least_live, malformed
-from hpml.modules.m04_frameworks.checks._plan_cases import network
+from hpml.checks.kits.drawn import Drawn
+from hpml.modules.m04_frameworks.checks._executed_plan import Wrong, execute, malformed
 from hpml.ranks import launch
 from hpml.trace.layout import PALETTE
 
@@ -19,7 +19,8 @@ def live_bytes_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: the course's network under the answer's plan, and the least."""
     from matplotlib.figure import Figure
 
-    graph = network(BATCH)
+    pictured = Drawn(__package__, check.id).pictured()
+    graph, least = pictured["graph"], pictured["least"]
     evidence = launch(
         check.drive,
         1,
@@ -38,7 +39,6 @@ def live_bytes_picture(check: Check, source: str) -> Picture:
         raise ValueError(result.message)
     nbytes = {node["name"]: node["bytes"] for node in graph["nodes"]}
     never = list(accumulate(nbytes[name] for name in result.ran))
-    least = least_live(graph)
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     axes = figure.subplots()
     lines = (

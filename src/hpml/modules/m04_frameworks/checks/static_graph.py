@@ -4,44 +4,29 @@
 they return (`_executed_plan.py`) and counts the live bytes: nothing there is the answer's word.
 """
 
-import random
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.modules.m04_frameworks.checks._executed_plan import (
     Executed,
     Graph,
     Wrong,
     execute,
-    least_live,
     malformed,
     memory_of,
-    needed,
 )
 from hpml.modules.m04_frameworks.checks._live_bytes_picture import live_bytes_picture
-from hpml.modules.m04_frameworks.checks._plan_cases import Case, cases
-from hpml.modules.m04_frameworks.checks._tree_orders import finishes_branches, made, peak_and_order
+from hpml.modules.m04_frameworks.checks._ordered_tree import finishes_branches, peak_of
 
-DEPTHS = (2, 3, 3, 4, 5)  # of the trees
+PLAYS = Drawn(__package__, "static_graph")
 # Kinds of mistakes that a case's own trap explains, where all cases before it are right
 TRAPPED = ("early", "again", "given", "view", "output", "left", "late", "dead")
-
-
-@cache
-def trees(seed: int) -> tuple[Graph, ...]:
-    """Trees of branches, small ones first."""
-    draw = random.Random(f"trees {seed}")
-    return tuple(made(draw, depth) for depth in DEPTHS)
-
-
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For the only rank: the graphs to plan, and the trees to order."""
-    return [{"plans": [case.graph for case in cases(seed)], "orders": list(trees(seed))}]
+Case = Mapping[str, Any]  # "graph", "words", "trap"; "dead": nodes that no output needs; "least"
 
 
 def drive(answer: ModuleType, given: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -67,26 +52,25 @@ def drive(answer: ModuleType, given: Mapping[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-def expect(inputs: list[Any], world_size: int) -> None:
-    """None: judges make the graphs, and count, from the seed."""
-
-
 # ---- the plans
 
 
 def executed(run: Run) -> Iterator[tuple[Case, Executed | Problem]]:
     """By case: what the answer's plan did, or why it cannot be executed."""
-    for case, plan in zip(cases(run.seed), _returned(run, "plans"), strict=True):
-        if problem := _raised(case.words, plan):
+    given, right = run.inputs[0], run.expected["plans"]
+    plans = _returned(run, "plans")
+    for graph, about, due, plan in zip(given["plans"], given["about"], right, plans, strict=True):
+        case = {"graph": graph, **about, **due}
+        if problem := _raised(case["words"], plan):
             yield case, problem
             continue
-        result = malformed(plan) or execute(case.graph, plan)
+        result = malformed(plan) or execute(graph, plan)
         yield case, _problem(case, result) if isinstance(result, Wrong) else result
 
 
 def _returned(run: Run, what: str) -> list[Any]:
     value = run.values[0]
-    count = len(cases(run.seed)) if what == "plans" else len(DEPTHS)
+    count = len(run.inputs[0][what])
     found = value.get(what) if isinstance(value, dict) else None
     return found if isinstance(found, list) and len(found) == count else [None] * count
 
@@ -100,22 +84,24 @@ def _raised(where: str, value: Any) -> Problem | None:
 
 
 def _problem(case: Case, wrong: Wrong) -> Problem:
-    kind = case.trap if case.trap and wrong.kind in TRAPPED else wrong.kind
-    return Problem(f"{case.words}: {wrong.message}", kind)
+    kind = case["trap"] if case["trap"] and wrong.kind in TRAPPED else wrong.kind
+    return Problem(f"{case['words']}: {wrong.message}", kind)
 
 
 def judge_alive(run: Run) -> Problem | None:
     for case, result in executed(run):
         if isinstance(result, Problem):
             return result
-        kept = [node["name"] for node in case.graph["nodes"] if node["name"] in result.ran]
+        kept = [node["name"] for node in case["graph"]["nodes"] if node["name"] in result.ran]
         moved = [name for name, due in zip(result.ran, kept, strict=True) if name != due]
         if moved:
-            message = f"{case.words}: {moved[0]} runs in another place than in the recorded order"
+            message = (
+                f"{case['words']}: {moved[0]} runs in another place than in the recorded order"
+            )
             return Problem(message, "recorded_order")
-        missing = [output for output in case.graph["outputs"] if output not in result.ran]
+        missing = [output for output in case["graph"]["outputs"] if output not in result.ran]
         if missing:
-            return Problem(f"{case.words}: the output {missing[0]} has not run", "missing")
+            return Problem(f"{case['words']}: the output {missing[0]} has not run", "missing")
     return None
 
 
@@ -123,13 +109,13 @@ def judge_left(run: Run) -> Problem | None:
     for case, result in executed(run):
         if isinstance(result, Problem):
             return result
-        wanted, owner = needed(case.graph), memory_of(case.graph)
+        owner = memory_of(case["graph"])
         for name in result.ran:
-            if name not in wanted:
+            if name in case["dead"]:
                 return _problem(case, Wrong("dead", f"{name} runs, and no output needs it"))
-        outputs = {owner[name]: name for name in case.graph["outputs"]}
+        outputs = {owner[name]: name for name in case["graph"]["outputs"]}
         for base, name in outputs.items():
-            if base not in result.left and base not in case.graph["given"]:
+            if base not in result.left and base not in case["graph"]["given"]:
                 what = name if base == name else f"{base}, which has the memory of {name},"
                 return _problem(case, Wrong("output", f"the output {what} is gone at the end"))
         if more := sorted(result.left - outputs.keys()):
@@ -142,11 +128,10 @@ def judge_peak(run: Run) -> Problem | None:
     if problem := judge_alive(run):
         return problem
     for case, result in executed(run):
-        least = max(least_live(case.graph))
-        if isinstance(result, Executed) and result.peak > least:
+        if isinstance(result, Executed) and result.peak > case["least"]:
             wrong = Wrong("late", f"the peak is {result.peak:,} bytes")
             seen = _problem(case, wrong)
-            return Problem(seen.message, seen.hint, f"{least:,}")
+            return Problem(seen.message, seen.hint, f"{case['least']:,}")
     return None
 
 
@@ -155,9 +140,8 @@ def judge_peak(run: Run) -> Problem | None:
 
 def ordered(run: Run) -> Iterator[tuple[str, Graph, list[str] | Problem]]:
     """By tree: its name, itself, and the order that the answer chose, or why that is none."""
-    for number, (graph, order) in enumerate(
-        zip(trees(run.seed), _returned(run, "orders"), strict=True), 1
-    ):
+    graphs = run.inputs[0]["orders"]
+    for number, (graph, order) in enumerate(zip(graphs, _returned(run, "orders"), strict=True), 1):
         where = f"tree {number}, of {len(graph['nodes'])} nodes"
         problem = _raised(where, order) or _no_order(where, graph, order)
         yield where, graph, problem or list(order)
@@ -180,20 +164,20 @@ def _no_order(where: str, graph: Graph, order: Any) -> Problem | None:
 
 
 def judge_smaller(run: Run) -> Problem | None:
-    return _too_high(run, lambda graph: max(least_live(graph)) - 1)
+    return _too_high(run, "smaller")
 
 
 def judge_least(run: Run) -> Problem | None:
-    return judge_smaller(run) or _too_high(run, lambda graph: peak_and_order(graph)[0])
+    return judge_smaller(run) or _too_high(run, "least")
 
 
-def _too_high(run: Run, bound: Callable[[Graph], int]) -> Problem | None:
+def _too_high(run: Run, bound: str) -> Problem | None:
     """A tree whose peak is above its bound: one with unfinished branches, if there is one."""
     found: dict[str, Problem] = {}
-    for where, graph, order in ordered(run):
+    for (where, graph, order), due in zip(ordered(run), run.expected["orders"], strict=True):
         if isinstance(order, Problem):
             return order
-        peak, most = max(least_live(graph, order)), bound(graph)
+        peak, most = peak_of(graph, order), due[bound]
         if peak > most:
             hint = "first" if finishes_branches(graph, order) else "finish"
             message = f"{where}: the peak is {peak:,} bytes"
@@ -207,9 +191,9 @@ CHECK = Check(
     names=("plan", "order"),
     to_write="a plan that frees each tensor in time, and an order that needs less",
     allowed=ANYTHING,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     worlds=(1,),
     process_group=False,
     picture=live_bytes_picture,

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hpml.modules.m04_frameworks.checks._executed_plan import Graph, least_live, needed
+from hpml.modules.m04_frameworks.checks._executed_plan import Graph
+from hpml.modules.m04_frameworks.checks.instructors._least_live import least_live, needed
 
 RECORDED = Path(__file__).with_name("_recorded_network.json.gz")
 NAMES = ("linear", "relu", "conv", "norm", "pool", "gelu", "scale", "dropout")

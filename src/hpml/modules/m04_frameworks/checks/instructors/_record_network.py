@@ -1,6 +1,6 @@
 """Records `_recorded_network.json.gz`: the graph of one training step of the course's network.
 
-    python -m hpml.modules.m04_frameworks.checks._record_network
+    python -m hpml.modules.m04_frameworks.checks.instructors._record_network
 
 Forward, loss and backward of `ResidualNetwork`, traced by make_fx. An operator that returns several
 tensors becomes a node for each. Bytes are [fixed, for each image of the batch].

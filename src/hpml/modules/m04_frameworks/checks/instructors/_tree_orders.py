@@ -5,18 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
 
-from hpml.modules.m04_frameworks.checks._executed_plan import Graph, least_live
+from hpml.modules.m04_frameworks.checks._executed_plan import Graph
+from hpml.modules.m04_frameworks.checks._ordered_tree import branches
+from hpml.modules.m04_frameworks.checks.instructors._least_live import least_live
 
 KIB = 1024
 MOST = 100  # nodes of a tree
 # The order of a node's branches, from each one's (peak, bytes that it leaves), by a rule
 Rule = Callable[[Sequence[tuple[int, int]]], Sequence[int]]
-
-
-def branches(graph: Graph) -> dict[str, list[str]]:
-    """By name of a node, the nodes whose values it reads."""
-    own = {node["name"] for node in graph["nodes"]}
-    return {n["name"]: [one for one in n["inputs"] if one in own] for n in graph["nodes"]}
 
 
 def peak_and_order(graph: Graph, rule: Rule | None = None) -> tuple[int, list[str]]:
@@ -58,19 +54,6 @@ RIVALS: Mapping[str, Rule] = {
     "large results first": _sorted_by(lambda peak, kept: -kept),
     "small results first": _sorted_by(lambda peak, kept: kept),
 }
-
-
-def finishes_branches(graph: Graph, order: Sequence[str]) -> bool:
-    """Whether no branch is begun before the one that was begun last is finished."""
-    below = branches(graph)
-    place = {name: number for number, name in enumerate(order)}
-
-    def span(name: str) -> tuple[int, int]:  # first place, number of nodes
-        found = [span(one) for one in below[name]]
-        first = min([place[name], *(begin for begin, _ in found)])
-        return first, 1 + sum(count for _, count in found)
-
-    return all(first + count == place[name] + 1 for name in below for first, count in [span(name)])
 
 
 def by_levels(graph: Graph) -> list[str]:
