@@ -45,7 +45,11 @@ AUTOMATIC = ReadyMade(
     (
         "torch.amp.autocast_mode.autocast",
         "torch.amp.grad_scaler.GradScaler",
+        "torch.set_autocast_enabled",
+        "torch.ops.aten._amp_update_scale_",
+        "torch.ops.aten._amp_foreach_non_finite_check_and_unscale_",
     ),
+    keys=("AutocastCPU",),
 )
 
 
