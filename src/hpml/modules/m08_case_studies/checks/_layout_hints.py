@@ -1,5 +1,5 @@
-"""The hints of choose_layout, by key: the names of mistakes in `_layout_model` and
-`_layout_cases`, and what a judge names itself."""
+"""The hints of choose_layout, by key: the names of mistakes in `_layout_model` and `_layout_cases`,
+which the package `instructors` has, and what a judge names itself."""
 
 HINTS = {
     "start": "Which kinds of bytes does a rank hold? Begin with nbytes; it is judged before the "
