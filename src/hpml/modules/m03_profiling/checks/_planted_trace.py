@@ -60,6 +60,7 @@ class Clock:
 
     pick: random.Random
     words: dict[str, str]
+    library: str = "gloo"  # that moves the messages
     pid: int = 4000
     at: float = BASE
     events: list[Event] = field(default_factory=list)
@@ -97,6 +98,11 @@ class Clock:
         self.parts["communication" if self.messages else part] += lasts / 1e3
         self.at += lasts
 
+    def message(self, begin: float, thread: int) -> None:
+        """A message ends that was under way since `begin`."""
+        self.record(f"{self.library}:all_reduce", "user_annotation", begin, self.at, thread)
+        self.messages -= 1
+
     @contextmanager
     def mark(self, name: str, category: str = "user_annotation") -> Iterator[None]:
         """A record on the main thread around what is done inside."""
@@ -127,8 +133,12 @@ def planted(
     distributed: bool,
     words: dict[str, str] = OWN_WORDS,
     steps: int = 4,
+    library: str = "gloo",
 ) -> Planted:
     """`steps` steps of different lengths. `words` are those of the marks: OWN_WORDS or PYTORCHS.
+
+    One of the steps is number 10, so that the order of numbers is not that of names. `library` moves
+    the messages: gloo or nccl.
 
     Where it is `distributed`, gradients are averaged in buckets while backward runs on a thread of
     autograd's own, and a message about the loss crosses the border between two steps.
@@ -136,10 +146,11 @@ def planted(
     clock = Clock(
         pick,
         words=words,
+        library=library,
         pid=pick.randint(2000, 9000),
         at=BASE + pick.randint(0, 10**6),
     )
-    first = pick.randint(2, 8)
+    first = pick.randint(12 - steps, 9)
     found = []
     late: float | None = None  # when the message began that crosses the border
     for number in range(first, first + steps):
@@ -161,8 +172,17 @@ def planted(
         clock.parts = dict.fromkeys(PARTS, 0.0)
         clock.idle("other", clock.pick.uniform(5, 40))
     _noise(clock, found)
-    pick.shuffle(clock.events)
+    shuffle(clock.events, pick)
     return Planted(clock.events, found)
+
+
+def shuffle(events: list[Event], pick: random.Random) -> None:
+    """Put the events in any order in which the steps are not in that of their time."""
+    pick.shuffle(events)
+    places = [place for place, one in enumerate(events) if one["name"].startswith("ProfilerStep#")]
+    steps = [events[place] for place in places]
+    if steps == sorted(steps, key=lambda step: step["ts"]):
+        events[places[0]], events[places[-1]] = steps[-1], steps[0]
 
 
 def _load(clock: Clock, scale: float, late: float | None) -> None:
@@ -174,8 +194,7 @@ def _load(clock: Clock, scale: float, late: float | None) -> None:
             clock.operator("transforms", scale * clock.between(1, 3))
             clock.work("transforms", scale * clock.between(0.5, 2))
             if late is not None:
-                clock.record("gloo:all_reduce", "user_annotation", late, clock.at, clock.main + 7)
-                clock.messages -= 1
+                clock.message(late, clock.main + 7)
         clock.work("loading", scale * clock.between(0.2, 1))
 
 
@@ -210,8 +229,7 @@ def _backward(clock: Clock, scale: float, distributed: bool) -> None:
                 sent.append((clock.at, clock.main + 5 + len(sent)))
         for begin, gloo in sent:
             clock.idle("backward", scale * clock.between(1, 5))
-            clock.record("gloo:all_reduce", "user_annotation", begin, clock.at, gloo)
-            clock.messages -= 1
+            clock.message(begin, gloo)
             clock.operator("backward", scale * clock.between(0.1, 0.4))
         clock.idle("backward", scale * clock.between(0.02, 0.2))
 

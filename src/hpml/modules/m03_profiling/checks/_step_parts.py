@@ -35,9 +35,14 @@ def inputs(seed: int, world_size: int) -> list[dict[str, list[Any]]]:
     both = (OWN_WORDS, PYTORCHS)
     given: dict[str, list[Any]] = {"nested": [], "messages": [], "recorded": []}
     for kind in ("nested", "messages"):
-        for words in both:
-            steps, distributed = pick.randint(3, 5), kind == "messages"
-            trace = planted(pick, distributed=distributed, words=words, steps=steps)
+        for words, library in zip(both, ("gloo", "nccl"), strict=True):
+            trace = planted(
+                pick,
+                distributed=kind == "messages",
+                words=words,
+                steps=pick.randint(3, 5),
+                library=library,
+            )
             given[kind].append(trace.events)
     given["recorded"].append(slower(recorded(), pick))
     return [given] * world_size

@@ -106,7 +106,7 @@ def why_off(got: Step, parts: Step, hidden: float, more: float = 0.0) -> str:
         return "other"
     if "other" in off and got["other"] > parts["other"]:
         return "names"
-    if {"loading", "transforms"} & off and got["forward"] < parts["forward"]:
+    if {"loading", "transforms"} & off and "forward" in off and got["forward"] < parts["forward"]:
         return "threads"
     return "innermost"
 
