@@ -55,13 +55,17 @@ def convolutions(draw: random.Random) -> Iterator[Call]:
         filters = groups * draw.randint(2, 30)
         height, width = draw.sample(range(15, 80), 2)
         kernel = [1, 1] if kind == "pointwise" else draw.sample(range(2, 8), 2)
-        padding = draw.sample(range(1, 5), 2) if kind == "padded" or everything else [0, 0]
         stride = [1, 1]
         if kind == "strided" or everything:
-            stride = draw.sample(range(2, 5), 2)
-            # The window does not fit a whole number of times: what is left over is not visited.
-            height += 1 - (height + 2 * padding[0] - kernel[0]) % stride[0]
-            width += 1 - (width + 2 * padding[1] - kernel[1]) % stride[1]
+            stride = draw.sample(range(3, 6), 2)
+            # One side of the window is a multiple of the stride, the other is not: an answer that
+            # divides lengths and windows one by one, and rounds each down, is right for one side.
+            kernel = [stride[0] * draw.randint(1, 2) + 1, stride[1] * draw.randint(1, 2)]
+        padding = draw.sample(range(1, 5), 2) if kind == "padded" or everything else [0, 0]
+        # The window does not fit a whole number of times. What is left over is not visited: as much
+        # as can be, so that to round to the nearest number is wrong too.
+        height += stride[0] - 1 - (height + 2 * padding[0] - kernel[0]) % stride[0]
+        width += stride[1] - 1 - (width + 2 * padding[1] - kernel[1]) % stride[1]
         yield {
             "shape": [draw.randint(2, 64), groups * inside, height, width],
             "out_channels": filters,
@@ -74,16 +78,20 @@ def convolutions(draw: random.Random) -> Iterator[Call]:
 
 
 def elementwise_layers(draw: random.Random) -> Iterator[Call]:
-    for dimensions, dtype in zip((1, 2, 3, 4, 2), draw.sample(DTYPES, len(DTYPES)), strict=True):
-        shape = [draw.randint(3, 60) for _ in range(dimensions)]
-        # The last is a copy: no operation, and bytes all the same.
-        operations = 0 if dtype == "float32" else draw.randint(2, 9)
-        inputs = 1 if dtype == "float32" else draw.randint(2, 4)
+    """Of one to four dimensions; and a copy: no operation, and bytes all the same."""
+    for dimensions, dtype in zip((1, 2, 3, 4, 0), draw.sample(DTYPES, len(DTYPES)), strict=True):
+        copies = not dimensions
+        shape = [draw.randint(3, 60) for _ in range(dimensions or 2)]
+        operations = 0 if copies else draw.randint(2, 9)
+        inputs = 1 if copies else draw.randint(2, 4)
         yield {"shape": shape, "inputs": inputs, "operations": operations, "dtype": dtype}
 
 
 def bounds(draw: random.Random) -> Iterator[Call]:
-    """Machines of one to three levels, each roof binding once, and a copy."""
+    """Machines of one to three levels, each roof binding once, and a copy.
+
+    Where the memory of three levels binds, half of its bytes pass the caches by.
+    """
     for caches, roof in ((0, "memory"), (1, "cache"), (1, "matrix"), (2, "cache"), (2, "vector"),
                          (2, "memory"), (0, "vector"), (1, "copy")):  # fmt: skip
         levels = [*draw.sample(CACHES, caches), "memory"]
@@ -98,6 +106,11 @@ def bounds(draw: random.Random) -> Iterator[Call]:
             under = slowest * (1 if level == binding else draw.uniform(0.2, 0.7))
             traffic[level] = round(under * machine[level])
             reach *= draw.uniform(2, 4)
+        if roof == "memory" and caches:
+            for level in levels[:-1]:
+                traffic[level] = traffic["memory"] // 2
+        if roof in UNITS:  # the memory is at the beginning of these, and at the end of the others
+            traffic = dict(reversed(traffic.items()))
         under = slowest * (1 if unit == binding else draw.uniform(0.2, 0.7))
         flops = 0 if roof == "copy" else round(under * machine[unit])
         items = list(machine.items())
