@@ -127,8 +127,9 @@ def cases(seed: int) -> list[Case]:
     """A small case, for readable messages, and two in which every kind of line occurs."""
     rng = random.Random(seed)
     (user, other), short = rng.sample(_LONG, 2), rng.choice(_SHORT)
+    prefix, longer = rng.choice(_SHORT)
     return [
-        _case(rng, *rng.choice(_SHORT), full=False),
+        _case(rng, longer, prefix, full=False),
         _case(rng, user, other, full=True),
         _case(rng, *short, full=True),
     ]
@@ -137,7 +138,7 @@ def cases(seed: int) -> list[Case]:
 def _case(rng: random.Random, user: str, other: str, full: bool) -> Case:
     number = rng.randrange(1000, 8_000_000)
     numbers = iter(sorted(rng.sample(range(number, number + 500), 16)))
-    day = rng.randrange(86_400, 400_000)
+    day = rng.randrange(100_000, 400_000)
 
     def some() -> int:
         return rng.randrange(60, 80_000)
@@ -176,6 +177,8 @@ def _case(rng: random.Random, user: str, other: str, full: bool) -> Case:
             Accounted(str(next(numbers)), "big", "CANCELLED by 1000", width(), some(), 1),
             Accounted(str(next(numbers)), "big", "CANCELLED by 1000", width(), 0, 0),
             Accounted(str(next(numbers)), "alone", "FAILED", width(), some(), 2),
+            # More than one day, and days of two digits
+            Accounted(str(next(numbers)), "weeks", "COMPLETED", width(), 9 * day + some(), 2),
             Accounted(f"{again}_7", "scan", "OUT_OF_MEMORY", width(), some(), 2),
             Accounted(f"{again}_8", "scan", "NODE_FAIL", width(), day + some(), 2),
             Accounted(f"{again}_11", "scan", "CANCELLED by 1000", width(), some(), 1),
