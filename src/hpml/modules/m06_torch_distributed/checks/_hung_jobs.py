@@ -28,7 +28,8 @@ _STANDS_AT = {
 }
 # Recording, number of ranks (None: drawn), rank that does not come (None: drawn)
 _Kind = tuple[str, int | None, int | None]
-# With two ranks, an answer that cannot tell who waits names the first or the second
+# With two ranks, an answer that cannot tell who waits names the first or the second. Rank 11 is the
+# last of 12: its number has two digits, and begins as rank 1's does.
 _STACKS: tuple[_Kind, ...] = (
     ("loader", None, None),
     ("loader", 2, 1),
@@ -40,7 +41,7 @@ _LOGS: tuple[_Kind, ...] = (
     ("raises", 2, None),
     ("raises", None, None),
     ("monitored", None, None),
-    ("detail", None, None),
+    ("detail", 12, 11),
 )
 _RECORDERS: tuple[_Kind, ...] = (
     ("later", 2, None),
@@ -117,7 +118,8 @@ def _hung_job(
         if job["traces"]
     }
     order = draw.sample(waiting, len(waiting))
-    order.insert(draw.randint(1, len(order)), culprit)
+    # Neither first nor last, where there are more than two
+    order.insert(draw.randint(1, max(1, len(order) - 1)), culprit)
     draw.shuffle(logs)
     return HungJob(
         source,
