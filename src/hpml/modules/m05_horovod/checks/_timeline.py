@@ -67,6 +67,7 @@ class _Writer:
     intervals: list[Interval] = field(default_factory=list)
     collectives: list[tuple[str, ...]] = field(default_factory=list)
     travelling: bool = False
+    stands: bool = False  # the clock
     # After each event: text length, intervals, collectives, and whether a transfer is under way
     written: list[tuple[int, int, int, bool]] = field(default_factory=list)
 
@@ -93,7 +94,7 @@ class _Writer:
         self._append(f'{{"ph": "i", "name": "CYCLE_START", "ts": {self.now}, "s": "g"}}')
 
     def _moment(self) -> None:
-        self.now += self.draw.choice((0, 0, 1, 2))
+        self.now += 0 if self.stands else self.draw.choice((0, 0, 1, 2))
 
     def _event(self, what: str, tensor: str, more: str = "") -> None:
         before = "" if tensor in self.pids else self._introduction(tensor)
@@ -160,6 +161,9 @@ def _play_round(
         for number, name in enumerate(names)
         for rank in range(job.ranks)
     ]
+    # The last rank submits the first tensor late: others are negotiated meanwhile, from end to end
+    rank = late.index(max(late))
+    requests[rank] = (requests[rank][0] + 5 * gap, rank, names[0])
     heard: dict[str, int] = dict.fromkeys(names, 0)
     while requests:
         out.now = max(out.now, min(requests)[0]) + draw.randint(0, CYCLE)
@@ -176,8 +180,9 @@ def _play_round(
             if heard[name] == job.ranks:
                 out.end(name)
                 agreed.append(name)
-        for message in _messages(agreed, sizes, job.threshold if kind == "ALLREDUCE" else 0):
-            _carry_out(out, job, kind, message, sizes)
+        messages = _messages(agreed, sizes, job.threshold if kind == "ALLREDUCE" else 0)
+        for before, message in zip([[], *messages], messages, strict=False):
+            _carry_out(out, job, kind, message, sizes, at_once=len(before) == len(message) == 1)
 
 
 def _messages(names: Sequence[str], sizes: dict[str, int], threshold: int) -> list[list[str]]:
@@ -194,8 +199,16 @@ def _messages(names: Sequence[str], sizes: dict[str, int], threshold: int) -> li
 
 
 def _carry_out(
-    out: _Writer, job: _Job, kind: str, message: Sequence[str], sizes: dict[str, int]
+    out: _Writer,
+    job: _Job,
+    kind: str,
+    message: Sequence[str],
+    sizes: dict[str, int],
+    *,
+    at_once: bool,
 ) -> None:
+    """`at_once`: data travel in the microsecond in which the last message ended, if nothing waits."""
+
     def phase(name: str, least: int, most: int) -> None:
         for tensor in message:
             out.begin(tensor, name)
@@ -203,6 +216,7 @@ def _carry_out(
         for tensor in message:
             out.end(tensor)
 
+    out.stands = at_once
     for tensor in message:
         out.begin(tensor, kind)
     fused, elements = len(message) > 1, sum(sizes[name] for name in message)
@@ -215,6 +229,7 @@ def _carry_out(
     for tensor in message:
         out.travelling = True
         out.begin(tensor, f"{job.library}_{_TRANSFER[kind]}")
+    out.stands = False
     out.pause(150, 300 + elements // 20)
     for tensor in message:
         if tensor == message[-1]:
@@ -223,8 +238,10 @@ def _carry_out(
     out.travelling = False
     if fused:
         phase("MEMCPY_OUT_FUSION_BUFFER", 5, 20 + elements // 500)
+    out.stands = not fused
     for tensor in message:
         out.end(tensor, f'"dtype": "float32", "shape": "[{sizes[tensor]}]"')
+    out.stands = False
 
 
 def _finding(name: str, out: _Writer, event: int | None = None, more: int = 0) -> Planted:
@@ -295,9 +312,14 @@ def _small(draw: random.Random) -> _Writer:
 
 
 def _large(draw: random.Random, library: str, ranks: int, **more: bool) -> _Writer:
-    """A broadcast of the weights, then some steps with messages of one and of many tensors."""
+    """A broadcast of the weights, then some steps with messages of one and of many tensors.
+
+    One tensor has more elements than a message, so that it is alone in each step.
+    """
     while True:
-        job = _Job(library, ranks, _tensors(draw, 9), 12_000, draw.randint(2, 3), True, **more)
+        sizes = _tensors(draw, 9)
+        sizes[max(sizes, key=sizes.__getitem__)] = draw.randint(12_001, 14_000)
+        job = _Job(library, ranks, sizes, 12_000, draw.randint(2, 3), True, **more)
         out = _played(draw, job)
         lengths = [
             len(message) for message in out.collectives if message[0].startswith("allreduce.")

@@ -13,7 +13,13 @@ from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.raised_here import in_words
 from hpml.checks.kits.ready_made import ANYTHING
-from hpml.modules.m05_horovod.checks._timeline import Planted, covered, planted, summed
+from hpml.modules.m05_horovod.checks._timeline import (
+    Interval,
+    Planted,
+    covered,
+    planted,
+    summed,
+)
 from hpml.ranks import mark
 
 TOLERANCE = 1e-9  # seconds; timelines count in whole microseconds
@@ -130,6 +136,16 @@ def is_whole(phase: str) -> bool:
 _PHASES = {"negotiated": is_negotiation, "transferred": is_transfer}
 
 
+def chained(intervals: Sequence[Interval]) -> float:
+    """The seconds of intervals merged one after the other, where one that ends inside the one
+    before cuts that off."""
+    total = reached = 0.0
+    for interval in sorted(intervals, key=lambda interval: (interval.start, interval.end)):
+        total += max(0.0, interval.end - max(interval.start, reached))
+        reached = interval.end
+    return total
+
+
 def hint_for_seconds(case: Planted, key: str, got: float) -> str:
     """The hint for the misconception that a wrong number of seconds suggests."""
 
@@ -143,7 +159,7 @@ def hint_for_seconds(case: Planted, key: str, got: float) -> str:
     right = _PHASES[key]
     if any(near(covered(case.chosen(right)) * factor) for factor in (1e3, 1e6)):
         return "units"
-    if near(summed(case.chosen(right))):
+    if near(summed(case.chosen(right))) or near(chained(case.chosen(right))):
         return "union"
     if either(lambda phase: right(phase) and "REDUCE" in phase):
         return "kinds" if got else "libraries"
