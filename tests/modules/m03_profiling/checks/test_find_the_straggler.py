@@ -81,7 +81,7 @@ def test_who_is_late_follows_from_the_work_as_played_and_by_a_margin():
             for same in zip(*work, strict=True):
                 second, most = sorted(same)[-2:]
                 excess = most / second - 1
-                assert excess < LATE / 2 or excess > 1.3 * LATE, (seed, case.name)
+                assert excess < 0.85 * LATE or excess > 1.3 * LATE, (seed, case.name)
                 late.append(same.index(most) if excess > LATE else None)
             run = next((k for k, one in enumerate(reversed(late)) if one != late[-1]), len(late))
             if case.straggler is None:
@@ -92,7 +92,7 @@ def test_who_is_late_follows_from_the_work_as_played_and_by_a_margin():
                 own = [sum(made.own[step, phase] for step in steps[-run:]) for made in case.ranks]
                 mean = (sum(own) - own[case.straggler]) / (len(own) - 1)
                 ratio = own[case.straggler] / mean
-                assert (ratio > SLOWER * 1.05) if phase in case.phases else ratio < 1.1
+                assert (ratio > SLOWER * 1.05) if phase in case.phases else ratio < SLOWER / 1.02
 
 
 def test_in_the_first_job_the_usual_suspects_are_four_ranks():

@@ -5,7 +5,7 @@ Its marks and ops have the names that PyTorch 2.13 records with DistributedDataP
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hpml.modules.m03_profiling.checks._planted_ranks import (
@@ -33,6 +33,8 @@ class Training:
     first: int = 0  # number of the first step
     layers: int = 6
     micro_batches: int = 1  # forward and backward passes in a step
+    # Of `work`, what a late rank does more: in the micro-batch in the middle
+    more: Mapping[tuple[int, int], Work] = field(default_factory=dict)
     overlaps: bool = True  # else buckets are launched, and waited for, when backward has ended
     metrics: int = 0  # the transfer of one more all_reduce after each step, which is waited for
     averages: int = 0  # that of one which is waited for in the next step's backward
@@ -59,7 +61,8 @@ def program(seed: int, plan: Training) -> Program:
             yield from _call("broadcast", 3000, draw)
         for step in range(steps):
             yield Begin(f"ProfilerStep#{plan.first + step}")
-            yield from _step(plan, plan.work[rank, step], draw, last=step == steps - 1)
+            more = plan.more.get((rank, step), {})
+            yield from _step(plan, plan.work[rank, step], more, draw, last=step == steps - 1)
             yield End()
             yield Idle(draw.randint(20, 60))
             if plan.before:
@@ -75,10 +78,16 @@ def _call(name: str, transfer: int, draw: random.Random) -> Iterator[Item]:
     yield Wait()
 
 
-def _step(plan: Training, work: Work, draw: random.Random, *, last: bool) -> Iterator[Item]:
+def _step(
+    plan: Training, work: Work, more: Work, draw: random.Random, *, last: bool
+) -> Iterator[Item]:
     yield from [Begin("loading"), Begin(LOADER), Idle(work["loading"]), End(), End()]
     for number in range(plan.micro_batches):
-        part = {phase: us // plan.micro_batches for phase, us in work.items()}
+        part = {
+            phase: (us - more.get(phase, 0)) // plan.micro_batches
+            + (more.get(phase, 0) if number == plan.micro_batches // 2 else 0)
+            for phase, us in work.items()
+        }
         yield Begin("transforms")
         for name in ("aten::sub", "aten::mul"):
             yield Op(name, part["transforms"] // 2)

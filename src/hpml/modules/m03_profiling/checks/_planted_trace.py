@@ -137,7 +137,7 @@ def planted(
 ) -> Planted:
     """`steps` steps of different lengths. `words` are those of the marks: OWN_WORDS or PYTORCHS.
 
-    One of the steps is number 10, so that the order of numbers is not that of names. `library` moves
+    There are steps 9 and 10: their numbers are in another order than their names. `library` moves
     the messages: gloo or nccl.
 
     Where it is `distributed`, gradients are averaged in buckets while backward runs on a thread of

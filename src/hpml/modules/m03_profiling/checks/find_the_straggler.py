@@ -96,7 +96,7 @@ def wrong_rank(case: Case, one: Named) -> Problem | None:
 
 def _rank_hint(case: Case, one: Named) -> str:
     if one is None:
-        return "own"
+        return case.if_nobody
     mistakes = {
         "waits": longest_wait(case.ranks),
         "mean": _most_work(case),
@@ -210,6 +210,8 @@ CHECK = Check(
         "own": "The mark `backward` of a rank that is in time covers its wait for the late one, so "
         "that all marks of a step add up to the same on all ranks. Take out of each mark the time "
         "in which a collective goes on and no op does.",
+        "zero": "Rank 0 is a rank like any other, and `if rank:` is false for it. Write `is None` "
+        "where you mean nobody.",
         "waits": "The longest all-reduce is on a rank that came early: it waits in there. The "
         "rank that comes last waits for nobody.",
         "mean": "A rank that once took very long has a high mean, and is not late now. Compare the "
@@ -233,6 +235,8 @@ CHECK = Check(
         "with the same phase on the other ranks, without its waits.",
         "several": "Where a processor is slow, or a rank has more data, several phases take "
         "longer. Name each that takes over 1.2 times as long as on the others.",
+        "micro_batches": "A phase may have several marks in a step, one for each micro-batch. Its "
+        "own work is that of all of them.",
         "phases": "Of each phase, compare the own work since that step with the other ranks' mean "
         "in the same steps.",
         "noise": "No two ranks take equally long, and one of them is always the longest. Late is "

@@ -207,7 +207,7 @@ def _carry_out(
     *,
     at_once: bool,
 ) -> None:
-    """`at_once`: data travel in the microsecond in which the last message ended, if nothing waits."""
+    """With `at_once`, data travel from the end of the last message on, if nothing is to be done."""
 
     def phase(name: str, least: int, most: int) -> None:
         for tensor in message:
