@@ -36,7 +36,7 @@ class Training:
     # Of `work`, what a late rank does more: in the micro-batch in the middle
     more: Mapping[tuple[int, int], Work] = field(default_factory=dict)
     overlaps: bool = True  # else buckets are launched, and waited for, when backward has ended
-    metrics: int = 0  # the transfer of one more all_reduce after each step, which is waited for
+    buffers: int = 0  # that of a broadcast at the end of each step, which is waited for
     averages: int = 0  # that of one which is waited for in the next step's backward
     gaps: bool = False  # between ops of backward, with no op on any thread
     beside: bool = False  # ops on a second thread, through the phases
@@ -107,8 +107,8 @@ def _step(
     yield Begin("Optimizer.step#SGD.step")
     yield Op("aten::_foreach_add_", work["optimizer"], ("aten::add_", "aten::mul_"))
     yield from [End(), End()]
-    if plan.metrics:
-        yield from _call("all_reduce", plan.metrics, draw)
+    if plan.buffers:
+        yield from _call("broadcast", plan.buffers, draw)
     if plan.averages:
         yield Launch("all_reduce", plan.averages, inside="")
         if last:

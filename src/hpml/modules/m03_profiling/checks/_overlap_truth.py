@@ -5,7 +5,7 @@ cuts them: that is what the exercise asks for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -113,6 +113,12 @@ def _each_waits(made: PlantedRank, seen: Moments) -> Figures:
     return by_step(made, waiting=waiting, exposed=(seen.moving > 0) & (seen.ops == 0))
 
 
+def _all_reduces(made: PlantedRank, seen: Moments) -> Figures:
+    """No other collective is seen."""
+    some = replace(made, collectives=[one for one in made.collectives if one.name == "all_reduce"])
+    return truth(some)
+
+
 def _hidden_too(made: PlantedRank, seen: Moments) -> Figures:
     moving = seen.moving > 0
     return by_step(made, waiting=(seen.collectives > 0) & ~moving, exposed=moving)
@@ -147,5 +153,6 @@ WAITING_MISTAKES: tuple[tuple[str, Mistake], ...] = (
     ("nobody", _each(_nothing_waits)),
     ("apart", _each(_hidden_too)),
     ("moves", _each(_each_waits)),
+    ("broadcast", _each(_all_reduces)),
     ("clocks", _with_clocks_as_they_are),
 )

@@ -82,6 +82,7 @@ class Collective:
     joined: int  # when the last rank had begun
     end: int
     thread: int
+    name: str = "all_reduce"
 
 
 @dataclass
@@ -228,7 +229,7 @@ def _end_collectives(players: Sequence[_Player], draw: random.Random) -> int:
         for player, (begin, thread) in zip(players, begins, strict=True):
             end = joined + transfer + draw.randint(0, JITTER)
             player.free[thread] = end + 3
-            player.made.collectives.append(Collective(begin, joined, end, thread))
+            player.made.collectives.append(Collective(begin, joined, end, thread, name))
             player._event("user_annotation", f"gloo:{name}", begin, end, 100 + thread)
     return last - first
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,7 @@ def job(name: str, seed: int) -> tuple[list[PlantedRank], list[int]]:
     ]
     for made in ranks:
         made.collectives = [
-            Collective(one.begin, join, one.end, one.thread)
-            for one, join in zip(made.collectives, joins, strict=True)
+            replace(one, joined=join) for one, join in zip(made.collectives, joins, strict=True)
         ]
     return ranks, order
 
@@ -68,7 +68,8 @@ def _add(made: PlantedRank, event: Event, thread: int, span: Span) -> None:
     if name.startswith("ProfilerStep#"):
         made.steps[int(name.partition("#")[2])] = span
     elif name.startswith("gloo:"):
-        made.collectives.append(Collective(span[0], span[0], span[1], thread))
+        kind = name.partition(":")[2]
+        made.collectives.append(Collective(span[0], span[0], span[1], thread, kind))
     elif event["cat"] == "user_annotation":
         made.marks.append((name, span))
     elif name.startswith("c10d::"):

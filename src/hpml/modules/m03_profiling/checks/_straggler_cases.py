@@ -190,7 +190,7 @@ def _played(
         layers=4,
         micro_batches=micro_batches,
         more=more,
-        metrics=800,
+        buffers=800,
     )
     seed = draw.getrandbits(30)
     made = tuple(play(seed, ranks, program(seed, plan), threads=draw.randint(1, 2)))
