@@ -222,7 +222,7 @@ CHECK = Check(
         "hidden already. The three parts add up to the communication.",
         "moves": "With two collectives at a time, one may still wait while the data of the other "
         "move. The link is in use then: that is not waiting.",
-        "broadcast": "Not every collective is an all-reduce. All of their names begin with `gloo:`.",
+        "broadcast": "Not every collective is an all-reduce. The names of all begin with `gloo:`.",
         "clocks": "Each rank's trace has a clock of its own, and zero may be seconds away from "
         "another's. A collective ends on all ranks at the same moment. And without any clock: the "
         "rank that comes last does not wait, so which of the ranks has the shortest event?",

@@ -40,7 +40,7 @@ def drive(answer: ModuleType, inputs: dict[str, list[Any]]) -> dict[str, list[An
 
 
 def is_off(got: float, right: float, step: float) -> bool:
-    return abs(got - right) > max(WITHIN * right, AT_LEAST * step)
+    return not abs(got - right) <= max(WITHIN * right, AT_LEAST * step)
 
 
 def wrong_form(got: Any, steps: int) -> Problem | None:

@@ -240,7 +240,7 @@ def computed_otherwise(of: str, logits: Any, expected: torch.Tensor) -> Problem 
         return Problem(f"{of} output {found}", "compute", found.expected)
     if not torch.equal(logits, logits.bfloat16().float()):
         return Problem(f"{of} last layer has outputs that bfloat16 does not have", "compute")
-    if (logits - expected).abs().max() > ROUNDED * expected.abs().max():
+    if not (logits - expected).abs().max() <= ROUNDED * expected.abs().max():
         return Problem(f"{of} outputs are not those of the layers in bfloat16", "compute")
     return None
 
