@@ -89,7 +89,7 @@ def test_every_roof_binds_somewhere_and_no_two_are_close(seed):
         assert second < 0.9 * first
         peaks, levels = call["machine"], [call["machine"][level] for level in call["traffic"]]
         assert peaks["matrix"] > 3 * peaks["vector"]
-        assert levels == sorted(levels, reverse=True)  # the memory is the slowest
+        assert min(levels) == call["machine"]["memory"]
     for mistakes, field in (
         (_roofs.wrong_seconds, "seconds"),
         (_roofs.wrong_intensities, "intensity"),
