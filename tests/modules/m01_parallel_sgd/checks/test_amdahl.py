@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpml.modules.m01_parallel_sgd.checks import amdahl as exercise
+from hpml.modules.m01_parallel_sgd.checks.instructors import amdahl as laws
 from hpml.predict.amdahl import Amdahl
 
 SEED = 3
@@ -21,43 +22,43 @@ def values(solution):
     """`values(seed)` is what the right answer brings back."""
     answer = types.ModuleType("answer")
     exec("#" + solution("amdahl"), answer.__dict__)
-    return lambda seed: exercise.drive(answer, exercise.inputs(seed, 1)[0])
+    return lambda seed: exercise.drive(answer, laws.inputs(seed, 1)[0])
 
 
 @given(fractions, ranks)
 def test_a_problem_that_stays_is_never_faster_than_its_serial_part(serial, ranks):
-    speedup = exercise.amdahl(serial, ranks)
+    speedup = laws.amdahl(serial, ranks)
     assert 1 - 1e-9 <= speedup <= ranks * (1 + 1e-9)
     assert speedup * serial <= 1 + 1e-9
-    assert exercise.amdahl(0.0, ranks) == pytest.approx(ranks)
-    assert exercise.amdahl(1.0, ranks) == 1
+    assert laws.amdahl(0.0, ranks) == pytest.approx(ranks)
+    assert laws.amdahl(1.0, ranks) == 1
 
 
 @given(fractions, ranks)
 def test_the_lectures_model_is_the_same_law(serial, ranks):
     model = Amdahl(serial, 1 - serial)
-    assert exercise.amdahl(serial, ranks) == pytest.approx(model.seconds(1) / model.seconds(ranks))
+    assert laws.amdahl(serial, ranks) == pytest.approx(model.seconds(1) / model.seconds(ranks))
 
 
 @given(fractions, ranks)
 def test_both_laws_are_one_where_the_fractions_mean_the_same_run(serial, ranks):
     """A fraction s of one rank's time is s / (s + (1-s)/p) of the time of p ranks."""
-    of_all = serial * exercise.amdahl(serial, ranks)
-    assert exercise.gustafson(of_all, ranks) == pytest.approx(exercise.amdahl(serial, ranks))
+    of_all = serial * laws.amdahl(serial, ranks)
+    assert laws.gustafson(of_all, ranks) == pytest.approx(laws.amdahl(serial, ranks))
 
 
 @given(fractions, ranks)
 def test_the_estimate_undoes_the_law(serial, ranks):
-    speedup = exercise.amdahl(serial, ranks)
-    assert exercise.karp_flatt(speedup, ranks) == pytest.approx(serial, abs=1e-9)
+    speedup = laws.amdahl(serial, ranks)
+    assert laws.karp_flatt(speedup, ranks) == pytest.approx(serial, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("name", exercise.NAMES)
 def test_every_mistake_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed, name):
     right = values(seed)
-    calls = exercise.inputs(seed, 1)[0][name]
-    for hint, formula in exercise.MISTAKES[name].items():
+    calls = laws.inputs(seed, 1)[0][name]
+    for hint, formula in laws.MISTAKES[name].items():
         wrong = right | {name: [formula(*call) for call in calls]}
         run = hand_made(exercise.CHECK, [wrong], seed=seed)
         found = {n: claim.judge(run) for n, claim in CLAIMS.items()}

@@ -5,97 +5,22 @@
 """
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ANYTHING
-from hpml.predict.amdahl import Amdahl
 from hpml.ranks import mark
 
 TOLERANCE = 1e-9  # of the value; the formulas have a few operations
+PLAYS = Drawn(__package__, "amdahl")
 NAMES = ("strong_speedup", "weak_speedup", "efficiency", "serial_fraction")
-
-Formula = Callable[[float, int], float]
-
-
-def amdahl(serial: float, ranks: int) -> float:
-    """1 / (s + (1-s)/p): Amdahl 1967, Validity of the single processor approach."""
-    return _speedup(Amdahl(serial, 1 - serial), ranks)
-
-
-def gustafson(serial: float, ranks: int) -> float:
-    """s + (1-s) p: Gustafson 1988, Reevaluating Amdahl's law."""
-    return _speedup(Amdahl(serial, ranks * (1 - serial)), ranks)
-
-
-def karp_flatt(speedup: float, ranks: int) -> float:
-    """(1/S - 1/p) / (1 - 1/p): Karp and Flatt 1990, Measuring parallel processor performance."""
-    return (ranks / speedup - 1) / (ranks - 1)
-
-
-def _speedup(work: Amdahl, ranks: int) -> float:
-    return work.seconds(1) / work.seconds(ranks)
-
-
-RIGHT: dict[str, Formula] = {
-    "strong_speedup": amdahl,
-    "weak_speedup": gustafson,
-    "efficiency": lambda speedup, ranks: speedup / ranks,
-    "serial_fraction": karp_flatt,
-}
-# Usual mistakes, by the key of their hint
-MISTAKES: dict[str, dict[str, Formula]] = {
-    "strong_speedup": {
-        "swapped": lambda s, p: amdahl(1 - s, p),
-        "grows": gustafson,
-        "seconds": lambda s, p: s + (1 - s) / p,
-        "rounded": lambda s, p: round(amdahl(s, p)),
-    },
-    "weak_speedup": {
-        "swapped": lambda s, p: gustafson(1 - s, p),
-        "stays": amdahl,
-        "per_rank": lambda s, p: gustafson(s, p) / p,
-        "rounded": lambda s, p: round(gustafson(s, p)),
-    },
-    "efficiency": {
-        "percent": lambda speedup, p: 100 * speedup / p,
-        "of_all": lambda speedup, p: speedup,
-        "inverse": lambda speedup, p: p / speedup,
-    },
-    "serial_fraction": {
-        "no_serial": lambda speedup, p: 1 / speedup - 1 / p,
-        "weak_estimate": lambda speedup, p: (p - speedup) / (p - 1),
-        "parallel_share": lambda speedup, p: 1 - karp_flatt(speedup, p),
-        "clamped": lambda speedup, p: max(0.0, karp_flatt(speedup, p)),
-    },
-}
 
 # Hints for what no usual mistake explains; "start" is about speed-ups
 OTHERWISE = {"efficiency": "of_all", "serial_fraction": "no_serial"}
-
-
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """The arguments of each function's calls: (fraction or speed-up, ranks), in lists."""
-    draw = random.Random(seed)
-    # None is near 1/2, where the serial and the parallel fraction are equal.
-    fractions = [draw.uniform(0.01, 0.1), draw.uniform(0.2, 0.4), draw.uniform(0.6, 0.9)]
-    ranks = [draw.randint(2, 8), draw.randint(9, 64), draw.randint(65, 1024)]
-    scaled = [[s, p] for s in fractions for p in ranks]
-    ends = [[0.0, ranks[1]], [1.0, ranks[1]], [fractions[1], 1]]
-    measured = [[p * draw.uniform(0.3, 0.9), p] for p in ranks]
-    superlinear = [[p * draw.uniform(1.05, 1.3), p] for p in ranks[:2]]
-    return [
-        {
-            "strong_speedup": scaled + ends,
-            "weak_speedup": scaled + ends,
-            "efficiency": measured + superlinear + [[1.0, 1]],
-            "serial_fraction": measured + superlinear + [[float(ranks[0]), ranks[0]], [1.0, 5]],
-        }
-    ]
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
@@ -108,18 +33,16 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[float]]:
-    return {name: [RIGHT[name](*call) for call in calls] for name, calls in inputs[0].items()}
-
-
 def close(got: float, expected: float) -> bool:
     return math.isclose(got, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def misconception(name: str, calls: Sequence[Sequence[Any]], got: Sequence[float]) -> str:
+def misconception(
+    name: str, got: Sequence[float], mistakes: Sequence[tuple[str, Sequence[float]]]
+) -> str:
     """The hint for the first usual mistake that explains all returned values."""
-    for hint, formula in MISTAKES[name].items():
-        if all(close(g, formula(*call)) for g, call in zip(got, calls, strict=True)):
+    for hint, wrong in mistakes:
+        if all(close(*pair) for pair in zip(got, wrong, strict=True)):
             return hint
     return OTHERWISE.get(name, "start")
 
@@ -128,15 +51,15 @@ def holds(name: str) -> Callable[[Run], Problem | None]:
     """The judge of the function `name`."""
 
     def judge(run: Run) -> Problem | None:
-        calls, got = run.inputs[0][name], run.values[0][name]
+        calls, got, due = run.inputs[0][name], run.values[0][name], run.expected[name]
         for (value, ranks), said in zip(calls, got, strict=True):
             if not is_number(said):
                 message = f"{name}({value:.4g}, {ranks}) is {described(said)}, not a float"
                 return Problem(message, "types")
-        for (value, ranks), said, right in zip(calls, got, run.expected[name], strict=True):
+        for (value, ranks), said, right in zip(calls, got, due["right"], strict=True):
             if not close(said, right):
                 message = f"{name}({value:.4g}, {ranks}) is {said:.6g}"
-                return Problem(message, misconception(name, calls, got), f"{right:.6g}")
+                return Problem(message, misconception(name, got, due["mistakes"]), f"{right:.6g}")
         return None
 
     return judge
@@ -150,9 +73,9 @@ CHECK = Check(
     allowed=ANYTHING,
     worlds=(1,),
     process_group=False,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     claims=(
         Claim("the speed-up of a problem that stays as it is", 2, holds("strong_speedup")),
         Claim("the speed-up of a problem that grows with the ranks", 1, holds("weak_speedup")),
