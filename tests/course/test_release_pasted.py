@@ -1,0 +1,236 @@
+"""No function or class of a release, pasted as an answer with its arguments renamed, earns a point.
+
+Tried are all of the release's matter: not the engine, whose functions start processes and whose
+answers to an exercise would be none. Each takes the place of one of the solution's functions, with
+its arguments in each order, in the exercises whose answers are called on one rank with plain
+values. In those with several ranks an answer talks to the engine, and nothing in the course has the
+form that they ask for (docs/grading.md names what comes close).
+"""
+
+import ast
+import contextlib
+import copy
+import importlib
+import inspect
+import io
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hpml.answer import as_python
+from hpml.checks import find, ids
+from hpml.checks.contract import Check, Run
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
+from hpml.course.instructors.release import LEFT_OUT
+from hpml.paths import CHECKOUT
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+COURSE = schedule.load()
+SOURCE = CHECKOUT / "src"
+MATTER = ("allreduce", "checks", "data", "frameworks", "measure", "models", "modules", "predict",
+          "trace", "train")  # fmt: skip
+APART = {"tensorflow", "horovod", "lightning", "subprocess", "socket"}  # modules that import these
+PATIENCE = 0.2  # seconds for a call of all that a check calls: the solutions take milliseconds
+ARGUMENTS = 3  # of functions with so many or fewer, each order is tried
+SEED = 1
+TOO_LONG = 240  # seconds for an exercise
+
+
+def is_called_plainly(check: Check) -> bool:
+    """Whether its answers are called on one rank, with plain values."""
+    others = check.process_group or check.stages or check.serve or check.submits
+    return check.worlds == (1,) and check.drive is not None and not others
+
+
+EXERCISES = [name for name in ids() if is_called_plainly(find(name))]
+
+
+def module_names() -> Iterator[str]:
+    """The modules to take from: those that do nothing when they are imported."""
+    for path in sorted((SOURCE / "hpml").rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if parts[1] not in MATTER or any(part in LEFT_OUT for part in parts):
+            continue
+        tree = ast.parse(path.read_text())
+        imports = {
+            name.partition(".")[0]
+            for node in ast.walk(tree)
+            for name in (
+                [each.name for each in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        acts = any(isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) for n in tree.body)
+        if not acts and not imports & APART:
+            yield ".".join(parts).removesuffix(".__init__")
+
+
+@cache
+def pasted() -> tuple[tuple[str, Any], ...]:
+    """All functions and classes, by their dotted names."""
+    found = []
+    for name in module_names():
+        module = importlib.import_module(name)
+        for key, value in vars(module).items():
+            own = getattr(value, "__module__", None) == name
+            if own and (inspect.isfunction(value) or inspect.isclass(value)):
+                found.append((f"{name}.{key}", value))
+    return tuple(found)
+
+
+def counts(what: Any) -> range:
+    """The numbers of arguments that it can be called with; none where it cannot be told."""
+    try:
+        parameters = inspect.signature(what).parameters.values()
+    except (TypeError, ValueError):
+        return range(0)
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind == p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        return range(0)
+    many = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    least = sum(p.default is p.empty for p in plain)
+    return range(least, 99 if many else len(plain) + 1)
+
+
+class TooSlow(BaseException):
+    """It has not ended after PATIENCE."""
+
+
+class Trial:
+    """The points of an exercise's solution with something else in one of its places."""
+
+    def __init__(self, exercise: str) -> None:
+        self.check = find(exercise)
+        self.inputs = self.check.inputs(SEED, 1)
+        self.expected = self.check.expect(self.inputs, 1)
+        self.solution = ModuleType("answer")
+        sys.modules["answer"] = self.solution
+        exec(as_python(wrong_answers.solution(COURSE, exercise)), vars(self.solution))
+
+    def points(self, name: str, what: Any) -> int:
+        """With `what` in the place of `name`. Raises TooSlow."""
+        answer = ModuleType("answer")
+        vars(answer).update(vars(self.solution), **{name: what})
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        try:
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+            ):
+                value = self.check.drive(answer, copy.deepcopy(self.inputs[0]))
+        except (Exception, SystemExit):
+            return 0
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        evidence = Evidence(1, (RankEvidence(0, "returned", value),), 0.0)
+        run = Run(1, SEED, self.inputs, self.expected, evidence, {"play": evidence})
+        return sum(claim.points for claim in self.check.claims if self._holds(claim, run))
+
+    def _holds(self, claim: Any, run: Run) -> bool:
+        try:
+            return claim.judge(run) is None
+        except Exception:  # of what no answer's drive returns
+            return False
+
+    def unearned(self, name: str) -> Iterator[str]:
+        """What earns a point in the place of `name`."""
+        right = getattr(self.solution, name)
+        number = counts(right).start
+        without = max(self.points(name, nothing) for nothing in (nothing_at_all, zero, unwritten))
+        for path, what in pasted():
+            if number not in counts(what) or path in SLOW:
+                continue
+            orders = itertools.permutations(range(number))
+            for order in orders if 1 < number <= ARGUMENTS else [tuple(range(number))]:
+                try:
+                    if self.points(name, in_order(what, order)) > without:
+                        yield f"{name}: {path} with arguments {order}"
+                except TooSlow:
+                    SLOW.add(path)
+                    break
+
+
+SLOW: set[str] = set()
+
+
+def nothing_at_all(*_: Any, **__: Any) -> None:
+    return None
+
+
+def zero(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def unwritten(*_: Any, **__: Any) -> None:
+    raise NotImplementedError
+
+
+def in_order(what: Any, order: tuple[int, ...]) -> Any:
+    """`what`, called with its arguments in this order; as it is where that is the one they have."""
+    if order == tuple(range(len(order))):
+        return what
+    return lambda *given: what(*(given[place] for place in order))
+
+
+def in_a_child(work: Callable[[], str], folder: Path) -> str:
+    """What `work` returned in a forked process in `folder`, which ends with all that it started."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            os.chdir(folder)
+
+            def too_slow(*_: Any) -> None:
+                raise TooSlow
+
+            signal.signal(signal.SIGALRM, too_slow)
+            os.write(write, work().encode()[:60_000] or b"-")
+        finally:
+            os._exit(0)
+    os.close(write)
+    try:
+        with os.fdopen(read) as said:
+            return said.read()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.timeout(TOO_LONG)
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_nothing_of_a_release_earns_a_point(exercise, tmp_path):
+    pasted()  # in this process: imported once
+
+    def work() -> str:
+        trial = Trial(exercise)
+        return "\n".join(found for name in trial.check.names for found in trial.unearned(name))
+
+    assert in_a_child(work, tmp_path) == "-"
+
+
+def test_a_function_that_answers_is_found(monkeypatch, tmp_path):
+    def formula(speed, number):
+        return speed / number
+
+    monkeypatch.setitem(globals(), "pasted", lambda: (("formula", formula),))
+    found = in_a_child(lambda: "\n".join(Trial("amdahl").unearned("efficiency")), tmp_path)
+    assert found == "efficiency: formula with arguments (0, 1)"
+
+
+def test_all_exercises_with_plain_values_are_tried():
+    assert len(EXERCISES) > 15
+    assert len(pasted()) > 1500
