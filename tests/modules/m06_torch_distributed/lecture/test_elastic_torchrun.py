@@ -43,7 +43,7 @@ def ranks_in(epoch: int, lr: float) -> int:
     """How many ranks there were at the end of an epoch: the learning rate grows with them."""
     config = TrainConfig()
     share = learning_rate.shape(epoch / EPOCHS, config.warmup)
-    rates = [learning_rate.peak(config.lr, "linear", ranks) * share for ranks in (1, 2)]
+    rates = [config.lr * learning_rate.RULES["linear"](ranks) * share for ranks in (1, 2)]
     return 1 + [lr == pytest.approx(rate) for rate in rates].index(True)
 
 
