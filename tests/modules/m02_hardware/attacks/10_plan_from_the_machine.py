@@ -1,8 +1,8 @@
 # %%answer binding_plan
-# tries: calls what the check itself computes with, found in the course's files
-# unprotected: the functions of the check are there to be called
+# tries: calls what the plays themselves are made with, found in the course's files
+# unprotected: the functions that know what is right are there to be called
 # on: from_file
-check = of_the_course("modules", "m02_hardware", "checks", "binding_plan.py")
+check = of_the_course("modules", "m02_hardware", "checks", "instructors", "binding_plan.py")
 
 
 def binding_plan(cpus, ranks, gpus=(), reserved=()):
