@@ -279,6 +279,9 @@ def _of_each(limits: Limits) -> dict[str, int]:
         "core": 0,
         "cpu": int(limits.processor) + 1,
         "nproc": limits.processes,  # the kernel does not apply it to root
+        # Those of one user share the kernel's number of them
+        "sigpending": 256,  # waiting signals, and timers
+        "msgqueue": 0,  # bytes
     }
 
 
