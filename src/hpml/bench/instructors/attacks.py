@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import psutil
@@ -36,6 +37,7 @@ from hpml.ranks.processes import become_subreaper
 
 BESIDE = 16  # attacks per honest submission
 BRIEFLY = 8.0  # seconds for a launch
+LARGEST = 200_000  # characters of what a record says of an exercise, without the answer
 CANARY = "hpml-canary"  # attacks look for this name
 # Per submission: enough for four ranks, and low enough that attacks reach them soon
 LIMITS = sandbox.Limits(
@@ -115,6 +117,7 @@ def run(
     lost = [name for name in (*honest, *(a.name for a in attacks)) if name not in by_person]
     harmed += [f"{name} has no record" for name in lost]
     harmed += [f"{r.person} could not be graded: {_why(r)}" for r in records if not r.complete]
+    harmed += [f"the record of {r.person} is {n} long" for r in records for n in _too_long(r)]
     earned = {each.name: by_person[each.name].earned for each in attacks if each.name not in lost}
     too_much = {a: earned.get(a.name, 0) - a.expect for a in attacks}
     points = {name: sum(find(each).points for each in own) for name, own in honest.items()}
@@ -181,9 +184,16 @@ def _hand_in(
 
 def _said(records: Sequence[Record]) -> str:
     """All text of the records, without the answers themselves."""
-    return json.dumps(
-        [[result | {"answer": ""} for result in record.as_json()["results"]] for record in records]
-    )
+    return json.dumps([_results(record) for record in records])
+
+
+def _results(record: Record) -> list[dict[str, Any]]:
+    return [result | {"answer": ""} for result in record.as_json()["results"]]
+
+
+def _too_long(record: Record) -> list[int]:
+    lengths = [len(json.dumps(result)) for result in _results(record)]
+    return [length for length in lengths if length > LARGEST]
 
 
 def _write(path: Path, cells: Sequence[str]) -> None:

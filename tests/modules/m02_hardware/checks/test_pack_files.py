@@ -159,9 +159,15 @@ def test_samples_that_are_wrong_for_everybody_have_one_cause(good, returning):
     ],
 )
 def test_a_pack_without_its_end_is_refused_by_name(returning, seen, hint):
-    every = dict.fromkeys(packed.DAMAGES, "named")
+    every = {**dict.fromkeys(packed.DAMAGES, "named"), packed.RENAMED: ""}
     problem = REFUSES(returning("share", damaged={**every, "without its last byte": seen}))
     assert (problem and problem.hint) == hint
+
+
+@pytest.mark.parametrize("seen", ["named", "OSError: bad"])
+def test_a_pack_may_have_any_name(returning, seen):
+    every = {**dict.fromkeys(packed.DAMAGES, "named"), packed.RENAMED: seen}
+    assert REFUSES(returning("share", damaged=every)).hint == "renamed"
 
 
 def test_what_is_not_reported_is_not_right(good, returning):

@@ -120,8 +120,10 @@ def sum_is_everywhere(run: Run) -> Problem | None:
 def wrong_in(run: Run, stage: Evidence) -> Problem | None:
     given = [rank["tensors"] for rank in run.inputs["even"]]
     after = [value["after"] for value in stage.values]
-    if problem := wrong_sums(run, given, after, run.expected["even"]):
-        return problem
+    return wrong_sums(run, given, after, run.expected["even"]) or wrong_where_timed(run, stage)
+
+
+def wrong_where_timed(run: Run, stage: Evidence) -> Problem | None:
     for rank, value in enumerate(stage.values):
         for row, got in enumerate(value["long"]):
             tensors = [inputs["long"][row] for inputs in run.inputs["even"]]
@@ -246,6 +248,9 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
     if problem := collectives(run):
         return problem
     tries, known = timed_stages(run), run.stages.get("messages")
+    for stage in tries:
+        if problem := wrong_where_timed(run, stage):  # how long nothing takes is no matter
+            return because_of(run, problem)
     if problem := next(filter(None, map(arrives_outside, tries)), None):
         return because_of(run, problem)
     for stage in tries:

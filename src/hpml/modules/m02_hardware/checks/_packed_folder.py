@@ -37,6 +37,7 @@ DAMAGES = (
     "of other bytes",
     "that is a text",
 )
+RENAMED = "of another name"  # and whole: it is not refused
 
 Sample = list[Any]  # name, number of bytes, their SHA-256; or one text: what it is instead
 
@@ -51,6 +52,7 @@ def new_files(seed: int) -> dict[str, bytes]:
     words = ["", " copy", "  (2)", ",b", '"quoted"', "-ü", ".tar", "=;#"]
     names = {f"{pick.choice(classes)}/{pick.randrange(10**4)}{word}.png" for word in 4 * words}
     names |= {"README", "ant/empty", "blue jay/empty too", "zebra/one byte", "猫/最後.png"}
+    names.add("ant hill/first.png")  # before "ant/empty", where names are compared as texts
     ordered = sorted(names)
     inner = ordered[1:-1]
     large = {*pick.sample([name for name in inner if name.endswith(".png")], 3), ordered[-1]}
@@ -229,9 +231,10 @@ def damaged(answer: ModuleType, seed: int) -> dict[str, str]:
         b"",
         pick.randbytes(len(whole)),
         b"name size\n" * 1000,
+        whole,
     )
     found = {}
-    for number, (what, content) in enumerate(zip(DAMAGES, contents, strict=True)):
+    for number, (what, content) in enumerate(zip((*DAMAGES, RENAMED), contents, strict=True)):
         path = f"other{number}.bin"
         Path(path).write_bytes(content)
         try:

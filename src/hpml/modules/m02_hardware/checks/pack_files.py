@@ -18,6 +18,7 @@ from hpml.modules.m02_hardware.checks._packed_folder import (
     OPEN,
     OPENED,
     PACK,
+    RENAMED,
     STAGES,
     TAKEN,
     Sample,
@@ -177,6 +178,9 @@ def refuses(run: Run) -> Problem | None:
                 "raised unnamed", "raised a ValueError that does not name the file"
             )
             return Problem(text, "unclear", "a ValueError that names the file")
+    if seen := evidence.values[0]["damaged"].get(RENAMED, "nothing"):
+        told = "a ValueError" if seen == "named" else seen
+        return Problem(f"a pack {RENAMED}: opening it raised {told}"[:200], "renamed")
     return None
 
 
@@ -263,6 +267,7 @@ CHECK = Check(
         "has tell it from them, and an empty file has none.",
         "unclear": "To find the file among thousands, you need its name in the message. Check "
         "before you parse: how many bytes came, and what they are.",
+        "renamed": "A pack may have any name: what tells it from other files is in it.",
         "in_place": "Opening a file for writing empties it. Write under another name in the same "
         "folder, and give it the final name with os.replace when the last byte is written.",
         "hang": "Does a process wait for another, or read from a pipe that nobody writes to?",
