@@ -46,7 +46,7 @@ grouped = pytest.mark.skipif(
 def test_every_row_has_an_attack():
     rows = {row.strip() for attack in ALL for row in attack.row.split(",")}
     assert {
-        str(number) for number in (*range(1, 29), 34, *range(36, 41), 46, 47)
+        str(number) for number in (*range(1, 29), 34, *range(36, 41), *range(45, 55))
     } - rows == ELSEWHERE
 
 
