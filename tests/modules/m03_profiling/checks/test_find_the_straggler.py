@@ -92,7 +92,7 @@ def test_who_is_late_follows_from_the_work_as_played_and_by_a_margin():
                 own = [sum(made.own[step, phase] for step in steps[-run:]) for made in case.ranks]
                 mean = (sum(own) - own[case.straggler]) / (len(own) - 1)
                 ratio = own[case.straggler] / mean
-                assert (ratio > SLOWER * 1.05) if phase in case.phases else ratio < SLOWER / 1.02
+                assert (ratio > SLOWER * 1.02) if phase in case.phases else ratio < SLOWER / 1.02
 
 
 def test_in_the_first_job_the_usual_suspects_are_four_ranks():
@@ -119,7 +119,7 @@ def test_a_bool_is_no_rank_and_a_float_no_step():
 
 
 def test_nobody_at_all_is_no_answer():
-    assert hints([None] * 13) == ["own"] * 5
+    assert hints([None] * len(cases(0))) == ["own"] * 5
 
 
 def test_phases_may_come_in_any_order():

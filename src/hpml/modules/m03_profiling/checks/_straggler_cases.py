@@ -124,7 +124,7 @@ def cases(seed: int) -> tuple[Case, ...]:
         job("a slow link, 4 ranks", 4, ("transforms",), 0.4, slow_link=True, when="late"),
         # So few steps, and so little more, that neither the mean over all steps nor one with the
         # rank's own shows the phases
-        job("2 ranks", 2, ("forward", "backward"), 0.25, when="late", hiccups=False),
+        job("2 ranks", 2, ("forward", "backward"), 0.25, when="late", hiccups=False, noise=LITTLE),
         job(
             "three micro-batches in a step, 6 ranks",
             6,
