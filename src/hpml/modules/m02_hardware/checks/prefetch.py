@@ -41,6 +41,7 @@ def new_batches(draw: torch.Generator, number: int) -> list[torch.Tensor]:
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: the depth, the batches, the error that ends them, how it leaves."""
     found: dict[str, list[dict[str, Any]]] = {stage.name: [] for stage in STAGES}
+    kinds = random.Random(seed).sample(sorted(KINDS), RANKS)  # of errors: each rank has another
     for rank in range(RANKS):
         pick = random.Random(f"{seed} {rank}")
         draw = torch.Generator().manual_seed(pick.randrange(2**31))
@@ -48,7 +49,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         found["overlap"].append({"depth": depth, "batches": new_batches(draw, depth + 4)})
         depth = pick.choice((2, 3, 4))
         found["slow"].append({"depth": depth, "batches": new_batches(draw, depth + 6)})
-        raises = [pick.choice(sorted(KINDS)), f"shard {pick.randrange(10**6)} cannot be read"]
+        raises = [kinds[rank], f"shard {pick.randrange(10**6)} cannot be read"]
         error = {"depth": depth, "batches": new_batches(draw, depth), "raises": raises}
         found["error"].append(error)
         left = {"takes": 2, "closes": rank % 2 == 1, "depth": pick.choice((1, 2, 3))}
