@@ -80,7 +80,9 @@ class Training:
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     """For each rank: its seed and tickets, and which steps are to be recorded, the same on all."""
     pick = random.Random(derived(seed, "steps"))
-    wait, warmup, active = pick.randint(2, 3), pick.randint(1, 2), pick.randint(2, 3)
+    # Over the four world sizes each number takes two values, and wait is never active
+    wait, active = (2, 3) if world_size < 3 else (3, 2)
+    warmup = 1 + world_size % 2
     # A second window, if somebody opens one, is over, and a third has not begun
     steps = 2 * (wait + warmup + active) + pick.randint(0, wait - 1)
     return [
