@@ -91,6 +91,26 @@ def test_a_file_is_not_locked(command, tmp_path):
     assert in_a_child(work) == 0
 
 
+@pytest.mark.parametrize(("command", "before"), [(1024, errno.EAGAIN), (1026, errno.ENOTDIR)])
+def test_a_file_has_no_lease_and_nobody_is_told_of_its_changes(command, before, tmp_path):
+    """F_SETLEASE and F_NOTIFY, with arguments that change nothing."""
+    file = (tmp_path / "file").open("wb")
+
+    def ended() -> int:
+        try:
+            fcntl.fcntl(file, command, fcntl.F_UNLCK if command == 1024 else 0x2)
+        except OSError as error:
+            return error.errno or 0
+        return 0
+
+    def work():
+        first = ended()
+        seccomp.install()
+        return 0 if (first, ended()) == (before, errno.EPERM) else 1
+
+    assert in_a_child(work) == 0
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 has two more interfaces")
 def test_the_same_calls_by_another_interface_are_refused():
     x32_getpid = 0x40000000 + 39

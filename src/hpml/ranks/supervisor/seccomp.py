@@ -3,8 +3,9 @@
 Ranks in a sandbox run the same answer, which may want one of them to report for all. Refused are
 tracing, reading and writing another process's memory, taking its descriptors, the kernel's key
 rings (which outlive a launch), and ways round the filter: io_uring, and the system calls of other
-instruction sets. Refused are also file locks, by which ranks would reach each other beside their
-network, and watches of files: all submissions of a user share the kernel's number of them.
+instruction sets. Refused are also file locks and leases, and looks at which pages of a file the
+kernel holds, by which ranks would reach each other beside their network; and watches of files: all
+submissions of a user share the kernel's number of them.
 
 See seccomp(2), and the kernel's Documentation/userspace-api/seccomp_filter.rst. The numbers are
 those of asm/unistd_64.h and asm-generic/unistd.h.
@@ -21,6 +22,7 @@ _REFUSED = {
     "x86_64": (
         0xC000003E,
         {
+            "mincore": 27,
             "ptrace": 101,
             "add_key": 248,
             "request_key": 249,
@@ -33,6 +35,7 @@ _REFUSED = {
             "process_vm_writev": 311,
             "kcmp": 312,
             "bpf": 321,
+            "preadv2": 327,
             "userfaultfd": 323,
         },
     ),
@@ -44,12 +47,14 @@ _REFUSED = {
             "add_key": 217,
             "request_key": 218,
             "keyctl": 219,
+            "mincore": 232,
             "perf_event_open": 241,
             "fanotify_init": 262,
             "process_vm_readv": 270,
             "process_vm_writev": 271,
             "kcmp": 272,
             "bpf": 280,
+            "preadv2": 286,
             "userfaultfd": 282,
         },
     ),
@@ -61,11 +66,13 @@ _NEWER = {
     "io_uring_register": 427,
     "pidfd_getfd": 438,
     "process_madvise": 440,
+    "cachestat": 451,
 }
 _FCNTL = {0xC000003E: 72, 0xC00000B7: 25}  # by architecture
 _FLOCK = {0xC000003E: (73,), 0xC00000B7: (32,)}
 _EXECUTE = {0xC000003E: (59, 322), 0xC00000B7: (221, 281)}  # execve, execveat
-_LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files, fcntl's second argument
+# fcntl's second argument: F_SETLK, F_SETLKW, those of open files, F_SETLEASE, F_NOTIFY
+_LOCKS = (6, 7, 37, 38, 1024, 1026)
 _OTHER_INTERFACE = 0x40000000  # bit of the x32 system calls' numbers
 
 # linux/filter.h, linux/seccomp.h: load a word of struct seccomp_data, compare, return
