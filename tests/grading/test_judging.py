@@ -357,6 +357,15 @@ def test_a_doubt_that_the_solution_does_not_raise_is_the_answer_s(plays, status,
     assert ("course's own solution" in result.claims[0].message) == charged
 
 
+def test_what_the_machine_lacks_is_asked_of_the_solution_once():
+    examine, asked = in_doubt("in doubt", "in doubt", "in doubt")
+    judge = Judge(COURSE, ["global_metrics"], secret=SECRET, unsafe=True, examine=examine)
+    for _ in range(2):
+        (result,) = judge.record(handed_in(global_metrics="mine = 1\n")).results
+        assert result.status == "not gradable"
+    assert asked == ["answer", "solution", "answer"]
+
+
 def test_a_picture_that_cannot_be_drawn_costs_nothing(monkeypatch):
     def broken(*_):
         raise ValueError("times that no clock shows")

@@ -65,6 +65,7 @@ class Judge:
     core: bool = False  # the exercises are those of the core path, and records say so
     examine: Examine = examine_fully
     _controls: dict[str, bool] = field(default_factory=dict, init=False)
+    _doubts: dict[str, set[str]] = field(default_factory=dict, init=False)  # of the solution
 
     def record(self, submission: Submission) -> Record:
         """The record of a submission. Raises UserError if no sandbox can be made."""
@@ -156,12 +157,15 @@ class Judge:
         One that can be judged of the course's own solution is played again, and fails where it is
         in doubt for a second time. All other claims stay as they are.
         """
-        control = self._examine_solution(answer.exercise, seed, boxes).verdict
-        doubtful = _doubtful(verdict) - _doubtful(control)
+        exercise, doubtful = answer.exercise, _doubtful(verdict)
+        if not doubtful <= self._doubts.get(exercise, set()):  # what this machine lacks, it lacks
+            control = self._examine_solution(exercise, seed, boxes).verdict
+            self._doubts[exercise] = _doubtful(control)
+        doubtful -= self._doubts[exercise]
         if not doubtful:
             return verdict
-        with boxes.one(find(answer.exercise).needs):
-            second = self.examine(answer.exercise, answer.source, seed).verdict
+        with boxes.one(find(exercise).needs):
+            second = self.examine(exercise, answer.source, seed).verdict
         boxes.renew()
         again = {claim.name: claim for claim in second.claims}
         return _with_claims(
