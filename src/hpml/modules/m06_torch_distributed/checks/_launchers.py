@@ -59,6 +59,11 @@ class Case:
     job: int | None
 
 
+# Job ids from the first of them: any number from 1 to 999 is the difference of two, so that a port
+# made of too few digits, of whatever kind, is that of two jobs
+APART = (*range(32), *range(32, 999, 32), 999)
+
+
 def cases(seed: int) -> list[Case]:
     """Every process of every recording, with new host names, job ids and ports.
 
@@ -72,8 +77,8 @@ def cases(seed: int) -> list[Case]:
 
     one_task = by_name["srun, one task"]
     first = rng.randrange(1, 10)
-    for job in (first, first + 1, first + 10, first + 100, first + 999):
-        found += _play(one_task, rng, job)
+    for more in APART:
+        found += _play(one_task, rng, first + more)
     found += _play(one_task, rng, LARGEST_JOB_ID - rng.randrange(1000))
 
     racks = by_name["srun, six tasks in two racks"]
