@@ -239,7 +239,7 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
     """
     # With injected waits before calls, the waits would be measured.
     if run.world_size not in MEASURED_AT or run.delayed:
-        return None
+        return no_seconds(run)
     measured = run.stages["measured"]
     if missing := no_network(measured):
         return missing
@@ -266,6 +266,16 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
                     f"two ranks, your function says {predicted}",
                     first.hint if first else "curve",
                 )
+    return None
+
+
+def no_seconds(run: Run) -> Problem | None:
+    """A Problem where a function returns no number of seconds: such foretell nothing anywhere."""
+    for value in run.values:
+        for name, costs in value["said"].items():
+            numbers = [*itertools.chain.from_iterable(costs)]
+            if not all(is_number(each) and math.isfinite(each) for each in numbers):
+                return Problem(f"{name} does not return a number", "types")
     return None
 
 

@@ -150,7 +150,7 @@ def planted(
         pid=pick.randint(2000, 9000),
         at=BASE + pick.randint(0, 10**6),
     )
-    first = pick.randint(12 - steps, 9)
+    first = pick.randint(min(12 - steps, 9), 9)
     found = []
     late: float | None = None  # when the message began that crosses the border
     for number in range(first, first + steps):
