@@ -1,10 +1,11 @@
 """How hostile answers are written down: what a file or a table may say, and the text it makes."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from hpml.bench.instructors import hostile
+from hpml.bench.instructors import attacks, hostile
 from hpml.checks import find
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
@@ -121,3 +122,11 @@ def test_an_attack_of_a_module_has_the_tricks_of_all(tmp_path):
 def test_a_folder_without_attacks_is_refused(tmp_path):
     with pytest.raises(UserError, match="no attack"):
         hostile.read_all(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["headline", "answer"])
+def test_a_record_that_says_too_much_does_harm_and_a_long_answer_none(place):
+    text = "x" * (attacks.LARGEST + 1)
+    results = [{"exercise": "hello_ranks", "headline": "", "answer": "", place: text}]
+    record = SimpleNamespace(as_json=lambda: {"results": results})
+    assert bool(attacks._too_long(record)) == (place == "headline")

@@ -14,6 +14,19 @@ State = dict[str, Any]
 # One step of one parameter's numbers: (p, g, state, lr, options, mistake) -> p
 Step = Callable[..., np.ndarray]
 
+# Mistakes in Adam's moments, each with the key of its hint
+_OF_MOMENTS = {
+    "uncorrected": "uncorrected",
+    "only_first": "one_correction",
+    "only_second": "one_correction",
+    "inside_root": "inside_root",
+    "early_epsilon": "early_epsilon",
+    "no_root": "no_root",
+    "swapped": "swapped",
+    "not_averaged": "not_averaged",
+    "count_of_calls": "count_of_calls",
+    "late_count": "count_from_one",
+}
 # By rule: mistakes, each with the key of its hint. Those that one kind of case shows are below.
 OF_THE_STEP: Mapping[str, Mapping[str, str]] = {
     "NesterovSGD": {
@@ -30,16 +43,7 @@ OF_THE_STEP: Mapping[str, Mapping[str, str]] = {
         "shared": "shared",
     },
     "Adam": {
-        "uncorrected": "uncorrected",
-        "only_first": "one_correction",
-        "only_second": "one_correction",
-        "inside_root": "inside_root",
-        "early_epsilon": "early_epsilon",
-        "no_root": "no_root",
-        "swapped": "swapped",
-        "not_averaged": "not_averaged",
-        "count_of_calls": "count_of_calls",
-        "late_count": "count_from_one",
+        **_OF_MOMENTS,
         "beside": "decoupled_adam",
         "after": "decoupled_adam",
         "no_decay": "no_decay",
@@ -49,16 +53,7 @@ OF_THE_STEP: Mapping[str, Mapping[str, str]] = {
         "shared": "shared",
     },
     "AdamW": {
-        "uncorrected": "uncorrected",
-        "only_first": "one_correction",
-        "only_second": "one_correction",
-        "inside_root": "inside_root",
-        "early_epsilon": "early_epsilon",
-        "no_root": "no_root",
-        "swapped": "swapped",
-        "not_averaged": "not_averaged",
-        "count_of_calls": "count_of_calls",
-        "late_count": "count_from_one",
+        **_OF_MOMENTS,
         "in_gradient": "l2_in_adamw",
         "after": "decay_after",
         "without_rate": "without_rate",
