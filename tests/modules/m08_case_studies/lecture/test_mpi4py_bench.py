@@ -58,5 +58,6 @@ def test_over_a_link_no_message_is_faster_than_the_link():
         pytest.skip(why)
     times = seconds(ping_pong_table("100mbit", largest=1 << 18))
     assert list(times) == [4 << k for k in range(17)]
-    _, beta = alpha_beta(times)
-    assert beta > 0.7 * 8 / 100e6
+    # Of those that no burst of the link carries. A busy machine makes them slower only.
+    large = {nbytes: took for nbytes, took in times.items() if nbytes >= 1 << 16}
+    assert all(took > 0.7 * 8 * nbytes / 100e6 for nbytes, took in large.items()), times
