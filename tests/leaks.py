@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import BY_CHOICE, MISTAKES
 
 TELLING = 3  # digits or letters; what is shorter is there by chance
 # Wording of a target: what is expected has a field of its own
@@ -45,7 +46,7 @@ def leaked(problem: Problem, run: Run) -> str:
     figures = [figure for figure in _figures(problem.message) if _tells(figure)]
     if not figures:
         return ""
-    secret = [*_figures(problem.expected), *_leaves(run.expected)]
+    secret = [*_figures(problem.expected), *_leaves(_right(run.expected))]
     known = [*_leaves(run.inputs), *_leaves(evidence)]
     own = [*_elements(evidence)]
     for figure in figures:
@@ -56,6 +57,15 @@ def leaked(problem: Problem, run: Run) -> str:
         ):
             return figure
     return ""
+
+
+def _right(expected: Any) -> Any:
+    """Without what each possible choice costs, which a message says of the answer's own, and what
+    usual mistakes give, which is wrong (`hpml.checks.kits.drawn`)."""
+    if not isinstance(expected, Mapping):
+        return expected
+    aside = (BY_CHOICE, MISTAKES)
+    return {key: _right(value) for key, value in expected.items() if key not in aside}
 
 
 def _figures(text: str) -> list[str]:

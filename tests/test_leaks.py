@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from hpml.checks.contract import Problem, Run
+from hpml.checks.kits.drawn import BY_CHOICE
 from hpml.ranks.evidence import Evidence, RankEvidence
 
 from .leaks import leaked
@@ -47,6 +48,13 @@ def test_so_is_one_that_says_what_its_own_field_has() -> None:
 )
 def test_what_went_in_or_came_out_gives_nothing_away(run: Run) -> None:
     assert not leaked(Problem("rank 1 has 4711, and rank 2 has it too", "sum"), run)
+
+
+def test_what_each_choice_costs_is_said_of_the_answers_own_and_what_is_best_is_not() -> None:
+    costs = {"right": [31.25], BY_CHOICE: [{4: 87.5, 8: 31.25}], "mistakes": [("slow", [87.5])]}
+    run = run_of({"knees": costs})
+    assert not leaked(Problem("4 ranks take 87.5 hours", "slower"), run)
+    assert leaked(Problem("8 ranks take 31.25 hours", "slower"), run) == "31.25"
 
 
 def test_the_words_of_an_exception_are_the_answers_own() -> None:

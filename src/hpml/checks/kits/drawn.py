@@ -4,6 +4,8 @@ What is right, and what usual mistakes make of the same inputs, is then made in 
 exercise's name in the package `instructors` beside its check:
 
 - `inputs(seed, world_size)` and `expect(inputs, world_size)`, as `Check` has them, of plain values,
+  What usual mistakes give has the key MISTAKES, and what each possible choice costs BY_CHOICE:
+  a message may say it of the answer's own,
 - `pictured()`, likewise, if the exercise's picture needs more than that.
 
 Judges read `run.inputs` and `run.expected`, and nothing else. No release holds such a package: it
@@ -24,7 +26,7 @@ from hpml.checks import seeds
 from hpml.errors import UserError
 
 RECORDED = 6  # plays of an exercise in a release
-_PACKAGE = __name__.partition(".")[0]
+BY_CHOICE, MISTAKES = "by_choice", "mistakes"
 _MODULES = Path(__file__).parents[2] / "modules"
 
 
@@ -36,7 +38,7 @@ def recordings() -> dict[str, bytes]:
     found = {}
     for file in sorted(_MODULES.glob("m[0-9][0-9]_*/checks/instructors/[!_]*.py")):
         checks = file.parents[1]
-        plays = Drawn(f"{_PACKAGE}.{_MODULES.name}.{checks.parent.name}.checks", file.stem)
+        plays = Drawn(f"hpml.modules.{checks.parent.name}.checks", file.stem)
         path = (checks / plays.file).relative_to(_MODULES.parent)
         found[path.as_posix()] = plays.record()
     return found
@@ -68,7 +70,10 @@ class Drawn:
         """As `Check.expect`, of what `inputs` returned."""
         if self._module is not None:
             return self._module.expect(inputs, world_size)
-        return next(expected for given, expected in self._recording.plays if given is inputs)
+        for given, expected in self._recording.plays:
+            if given is inputs:
+                return expected
+        raise LookupError(f"{self.exercise}: these inputs are of no recorded play")
 
     def pictured(self) -> Any:
         """What the exercise's picture shows beside an answer."""

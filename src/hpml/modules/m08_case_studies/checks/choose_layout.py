@@ -11,7 +11,7 @@ from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.kits.drawn import Drawn
+from hpml.checks.kits.drawn import BY_CHOICE, Drawn
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.modules.m08_case_studies.checks._layout_hints import HINTS
 from hpml.modules.m08_case_studies.checks._layout_legal import KEYS, illegal
@@ -138,7 +138,7 @@ def _chosen(run: Run) -> list[dict[str, int] | None] | Problem:
 
 def _priced(run: Run, got: Sequence[dict[str, int] | None]) -> list[Any]:
     """(bytes, seconds) of each of these layouts; None of None."""
-    tables = run.expected["choices"]["tables"]
+    tables = run.expected["choices"][BY_CHOICE]
     return [
         None if one is None else table[tuple(one[key] for key in KEYS)]
         for table, one in zip(tables, got, strict=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.kits.drawn import Drawn
+from hpml.checks.kits.drawn import BY_CHOICE, Drawn
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.modules.m08_case_studies.checks._knee_picture import Choice, Job, knee_picture
 from hpml.modules.m08_case_studies.checks._returned import exception_in_words, returned
@@ -105,7 +105,7 @@ def judged(run: Run, claim: str, otherwise: str) -> Problem | None:
     for got in told:
         if not is_choice(got):
             return Problem(f"{name} returned {described(got)}", "shape", "a number of ranks")
-    for job, got, right, sizes in zip(jobs, told, due["right"], due["sizes"], strict=True):
+    for job, got, right, sizes in zip(jobs, told, due["right"], due[BY_CHOICE], strict=True):
         if got != right:
             return Problem(
                 f"{name} of a job with {about(name, job)}: {in_words(got, sizes)}",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpml.checks.kits.drawn import BY_CHOICE
 from hpml.modules.m08_case_studies.checks._layout_legal import KEYS, Table
 from hpml.modules.m08_case_studies.checks._layout_picture import CLUSTER, MODEL
 from hpml.modules.m08_case_studies.checks.instructors._layout_cases import (
@@ -106,7 +107,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
                 (_hint(name), [fastest(left(*pair), pair[1]["memory"]) for pair in pairs])
                 for name, left in NARROW.items()
             ],
-            "tables": [_table(some) for some in found],
+            BY_CHOICE: [_table(some) for some in found],
         },
     }
 

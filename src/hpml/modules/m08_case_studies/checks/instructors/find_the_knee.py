@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hpml.checks.kits.drawn import BY_CHOICE
 from hpml.modules.m08_case_studies.checks._knee_picture import SHOWN
 from hpml.modules.m08_case_studies.checks.instructors._knee_cases import (
     Choice,
@@ -62,7 +63,7 @@ def _choices(
     return {
         "right": [right(job) for job in jobs],
         "mistakes": [(hint, [wrong(job) for job in jobs]) for hint, wrong in mistakes],
-        "sizes": [sizes(job) for job in jobs],
+        BY_CHOICE: [sizes(job) for job in jobs],
     }
 
 
