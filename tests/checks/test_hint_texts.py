@@ -53,7 +53,9 @@ def test_a_hint_that_no_judge_can_give_is_none(exercise: str) -> None:
     """Its key stands in the check once more than in the table, or is put together there."""
     own = Path(importlib.util.find_spec(registry.module_of(exercise)).origin)
     library = own.parents[3]
-    beside = [*own.parent.glob("_*.py"), *library.glob("checks/kits/*.py")]
+    patterns = ("_*.py", "instructors/_*.py", f"instructors/{own.name}")
+    beside = [path for pattern in patterns for path in own.parent.glob(pattern)]
+    beside += library.glob("checks/kits/*.py")
     engine = [*library.glob("checks/*.py"), *library.glob("ranks/*.py")]
     others = "".join(path.read_text() for path in (*beside, *engine))
     text = own.read_text()

@@ -1,5 +1,6 @@
 """What is forked for a launch is without the rights that it has itself, or is not there."""
 
+import errno
 import os
 
 import pytest
@@ -57,11 +58,19 @@ def test_a_watch_is_set_up_again_where_the_machine_had_none_left(monkeypatch, fr
         assert slept == list(forking.WATCH_WAITS)
 
 
-def test_a_folder_that_is_not_there_is_not_waited_for(monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "not there"),
+        CannotWatch("only Linux reports it"),
+        CannotWatch(errno.ENOSYS, "not in this kernel"),
+    ],
+)
+def test_what_will_never_be_there_is_not_waited_for(monkeypatch, error):
     monkeypatch.setattr(forking.time, "sleep", lambda _: pytest.fail("it waited"))
 
     def watch():
-        raise FileNotFoundError(2, "not there")
+        raise error
 
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(type(error)):
         forking._patiently(watch)

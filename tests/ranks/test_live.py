@@ -126,21 +126,35 @@ def test_with_data_parallel_gradients_lie_in_buckets(proxied):
         assert megabytes(found.at_peak)["activations"] == 16  # and no memory shared with a proxy
 
 
-def test_of_shards_each_rank_has_its_own():
-    def drive():
-        from torch.distributed.fsdp import fully_shard
+def trained(way):
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.nn.parallel import DistributedDataParallel
 
-        model = network()
-        for layer in model:
-            fully_shard(layer)
-        fully_shard(model)
-        del layer
-        train(model, torch.optim.Adam(model.parameters()))
+    if way == "FSDP":
+        layers = [fully_shard(nn.Linear(WIDTH, WIDTH, bias=False)) for _ in range(LAYERS)]
+        model = fully_shard(nn.Sequential(*layers))
+    else:
+        model = DistributedDataParallel(network(), gradient_as_bucket_view=True)
+    if way == "ZeRO-1":
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam)
+    else:
+        optimizer = torch.optim.Adam(model.parameters())
+    train(model, optimizer)
 
-    for found in live(drive, 2):
-        assert megabytes(found.at_peak)["parameters"] < 8
-        assert megabytes(found.highest)["gradients"] == 4
-        assert megabytes(found.highest)["optimizer states"] == 8
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("way", ["DDP", "ZeRO-1", "FSDP"])
+def test_each_kind_has_the_bytes_that_the_formula_says(way, ranks):
+    """In layers: what is sharded is there once, and of its parameters one layer whole, in turn."""
+    found = live(trained, ranks, inputs=[way] * ranks)
+    of_all = {kind: sum(one.highest[kind] / MB for one in found) for kind in found[0].highest}
+    copies = 1 if way == "FSDP" else ranks
+    whole = ranks if way == "FSDP" else 0
+    assert of_all["parameters"] == pytest.approx(copies * LAYERS + whole, rel=0.05)
+    assert of_all["gradients"] == pytest.approx(copies * LAYERS, rel=0.05)
+    copies = ranks if way == "DDP" else 1
+    assert of_all["optimizer states"] == pytest.approx(2 * copies * LAYERS, rel=0.05)
 
 
 def test_of_distributed_tensors_each_rank_has_its_own():

@@ -2,7 +2,8 @@
 
 What is not allowed is refused where it is called, by whatever name the answer has reached it. Its
 code is replaced, not only its name, so that no reference to the original is left in the process;
-and an audit hook, which cannot be taken away again (PEP 578), keeps it from being loaded anew.
+and an audit hook, which cannot be taken away again (PEP 578), keeps it from being loaded anew. In a
+sandbox the files that it could be loaded from are covered too.
 """
 
 import builtins
@@ -131,7 +132,10 @@ def files_to_cover(modules: Iterable[str]) -> list[str]:
     """
     found = []
     for module in modules:
-        source, code = map(os.path.realpath, _files_of(module)[1:])
+        files = _files_of(module)
+        if not files:
+            continue
+        source, code = map(os.path.realpath, files[1:])
         folder, name = os.path.dirname(code), os.path.basename(source).removesuffix(".py")
         kept = os.listdir(folder) if os.path.isdir(folder) else []
         # At each level of optimization there may be one
@@ -256,7 +260,7 @@ def _leave_out(key: str) -> None:
     too: no call, thread or setting brings them back."""
     own = sys.modules["torch"]._C
     fallthrough = sys.modules["torch"].library.fallthrough_kernel
-    alias = key.removesuffix("CPU")
+    on_cpu = key if key.endswith("CPU") else f"{key}CPU"
     names = [
         name.removeprefix("aten::")
         for name in own._dispatch_get_all_op_names()
@@ -266,7 +270,7 @@ def _leave_out(key: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a kernel that takes another's place
         for name in names:
-            library.impl(name, f"{alias}CPU", fallthrough)
+            library.impl(name, on_cpu, fallthrough)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # as below
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hpml.ranks import inotify
 
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE = 0x2, 0x8, 0x40, 0x80, 0x100
-_DELETE, _DELETE_SELF, _MOVE_SELF, _OVERFLOW = 0x200, 0x400, 0x800, 0x4000
+_DELETE, _DELETE_SELF, _MOVE_SELF = 0x200, 0x400, 0x800
 _WATCHED = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE
 _WATCHED |= _DELETE | _DELETE_SELF | _MOVE_SELF
 _ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
@@ -80,7 +80,7 @@ class Writings:
 
     def _take(self, mask: int, cookie: int, name: bytes) -> None:
         is_file = bool(self._file) and name == self._file
-        if mask & (_DELETE_SELF | _MOVE_SELF | _OVERFLOW):
+        if mask & (_DELETE_SELF | _MOVE_SELF | inotify.OVERFLOW):
             self._breaks("its folder was moved, or too much was written to see it all")
         elif mask & (_DELETE | _MOVED_FROM):
             self._open.discard(name)

@@ -4,7 +4,8 @@ Counted are the storages that exist, from the operator that made them to the mom
 The mode sees every operator of the rank's main thread, of forward, backward and optimizer. What a
 storage is for:
 
-- parameters: of an nn.Parameter, from its registration in a module or its first use
+- parameters: of an nn.Parameter, from the moment it is made; a shard is one, and so is what is
+  gathered of it
 - gradients: in a parameter's `.grad`
 - optimizer states: in `.state` of a torch.optim.Optimizer
 - activations: made from parameters and other activations, in a forward pass or when one is
@@ -23,7 +24,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -87,7 +87,15 @@ class Tracker(TorchDispatchMode):
 
     def install(self) -> None:
         """Count from now on, until the process ends."""
-        register_module_parameter_registration_hook(self._registered)
+        made = nn.Parameter.__new__
+
+        def making(*given: Any, **named: Any) -> Any:
+            parameter = made(*given, **named)
+            self._parameter(parameter)
+            return parameter
+
+        # fully_shard puts its own into modules without registering them
+        setattr(nn.Parameter, "__new__", staticmethod(making))  # noqa: B010
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         resize = torch.UntypedStorage.resize_
@@ -205,10 +213,6 @@ class Tracker(TorchDispatchMode):
         if self._rising:
             self._rising = False
             self._page.at_peak[:] = self._page.now
-
-    def _registered(self, _module: Any, _name: str, parameter: Any) -> None:
-        if isinstance(parameter, nn.Parameter):
-            self._parameter(parameter)
 
     def _parameter(self, parameter: nn.Parameter) -> None:
         self._is(parameter, _PARAMETERS)

@@ -11,6 +11,7 @@ In a sandbox each rank is behind a wall of its own (`hpml.ranks.supervisor.rank_
 """
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -188,8 +189,11 @@ def _watch_opens(header: Mapping[str, Any]) -> Opens | None:
 def _patiently(watch: Callable[[], Watching]) -> Watching:
     """What `watch` makes; where the machine can watch no more, once more when others have ended."""
     for wait in WATCH_WAITS:
-        with contextlib.suppress(CannotWatch):
+        try:
             return watch()
+        except CannotWatch as error:
+            if error.errno in (None, errno.ENOSYS):  # it never can
+                raise
         time.sleep(wait)
     return watch()
 
