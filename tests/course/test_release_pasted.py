@@ -213,7 +213,7 @@ class Trial:
 
 
 def copied(values: list[Any]) -> Callable[[], list[Any]]:
-    """What makes copies of them: through bytes where that is possible, which is many times faster."""
+    """What makes copies of them: through bytes where that is possible, which is much faster."""
     try:
         text = pickle.dumps(values)
     except Exception:
