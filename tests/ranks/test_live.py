@@ -157,6 +157,23 @@ def test_each_kind_has_the_bytes_that_the_formula_says(way, ranks):
     assert of_all["optimizer states"] == pytest.approx(2 * copies * LAYERS, rel=0.05)
 
 
+def test_a_sharded_model_is_made_without_memory_first():
+    def drive():
+        from torch.distributed.fsdp import fully_shard
+
+        with torch.device("meta"):
+            model = network()
+        for layer in (*model, model):
+            fully_shard(layer)
+        del layer
+        model.to_empty(device="cpu")
+        train(model, torch.optim.Adam(model.parameters()))
+
+    for found in live(drive, 2):
+        assert megabytes(found.highest)["parameters"] == LAYERS / 2 + 1
+        assert megabytes(found.highest)["gradients"] == LAYERS / 2
+
+
 def test_of_distributed_tensors_each_rank_has_its_own():
     def drive():
         from torch.distributed.device_mesh import init_device_mesh

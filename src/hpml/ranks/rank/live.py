@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -79,7 +80,10 @@ class Tracker(TorchDispatchMode):
         self._page, self._line = page, line
         # By the address of a storage that exists: kind, bytes, and a reference that ends with it
         self._held: dict[int, list[Any]] = {}
+        # Those whose gradients are looked for. A distributed one is reached by its module, since
+        # torch refuses to move one that is referred to weakly (`to_empty`)
         self._parameters: dict[int, weakref.ref] = {}
+        self._modules: dict[int, weakref.ref] = {}
         self._stepping: torch.optim.Optimizer | None = None
         self._total = self._peak = 0
         self._rising = False  # the total is a peak that is not noted yet
@@ -94,8 +98,9 @@ class Tracker(TorchDispatchMode):
             self._parameter(parameter)
             return parameter
 
-        # fully_shard puts its own into modules without registering them
+        # fully_shard puts its own in the place of those that are registered
         setattr(nn.Parameter, "__new__", staticmethod(making))  # noqa: B010
+        register_module_parameter_registration_hook(self._registered)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         resize = torch.UntypedStorage.resize_
@@ -214,17 +219,21 @@ class Tracker(TorchDispatchMode):
             self._rising = False
             self._page.at_peak[:] = self._page.now
 
+    def _registered(self, module: nn.Module, _name: str, _parameter: Any) -> None:
+        _remember(module, self._modules)
+
     def _parameter(self, parameter: nn.Parameter) -> None:
         self._is(parameter, _PARAMETERS)
-        if id(parameter) not in self._parameters:
-            number = id(parameter)
-            forget = weakref.ref(parameter, lambda _: self._parameters.pop(number, None))
-            self._parameters[number] = forget
+        if not is_traceable_wrapper_subclass(parameter):
+            _remember(parameter, self._parameters)
         self._is(parameter.grad, _GRADIENTS)
 
     def _find_gradients(self) -> None:
-        for reference in list(self._parameters.values()):
-            parameter = reference()
+        found = [reference() for reference in list(self._parameters.values())]
+        for reference in list(self._modules.values()):
+            if (module := reference()) is not None:
+                found += module._parameters.values()
+        for parameter in found:
             if parameter is not None and parameter.grad is not None:
                 self._is(parameter.grad, _GRADIENTS)
 
@@ -242,6 +251,13 @@ class Tracker(TorchDispatchMode):
     def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._stepping = None
         self._find_states(optimizer)
+
+
+def _remember(one: Any, among: dict[int, weakref.ref]) -> None:
+    """Until it ends."""
+    number = id(one)
+    if number not in among:
+        among[number] = weakref.ref(one, lambda _: among.pop(number, None))
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
