@@ -233,7 +233,8 @@ display(
 # %% [markdown]
 # Each rank computes *m* micro-batches, and waits as long as *p* − 1 of them take: (*p* − 1) /
 # (*m* + *p* − 1) of the time is idle. For *p* = 4 and *m* = 8 that is 3/11, or 27 %, however long a
-# backward pass takes. GPipe's authors found the bubble negligible from *m* = 4 *p* on (section 2.3).
+# backward pass takes. With *m* = 4 *p* it is still 3/19, or 16 %. GPipe's authors found it negligible
+# there (section 2.3): they recompute activations, and put a part of that into the bubble.
 #
 # Now run it, with PyTorch's own schedule. Four ranks on two cores would measure how the cores are
 # shared, so **the four stages only wait**: 20 ms forward, 40 ms backward, and no core is needed. The
@@ -566,18 +567,20 @@ if not pair.no_link:
 # all-reduces in a step, each of (tokens × width). Data parallel training sends the gradients of the
 # block's 12 · width² parameters.
 #
-# *Predict: which of the two sends less, for 2048 tokens of width 12288, as in GPT-3?*
+# *Predict: which of the two sends less on 8 ranks, for width 12288 as in GPT-3, and one sequence of
+# 2048 tokens? And for a step of 50,000 tokens, which is one of 64 parts of GPT-3's batch?*
 
 # %%
-tensor = 4 * all_reduce_bytes(8, 2048 * 12288 * 2)
 data = all_reduce_bytes(8, 12 * 12288**2 * 2)
+tensor, many = (4 * all_reduce_bytes(8, tokens * 12288 * 2) for tokens in (2048, 50_000))
 conclude(
-    tensor < data,
-    f"For a block on 8 ranks in bfloat16, tensor parallelism sends {tensor / 1e9:.2f} GB from each "
-    f"rank, data parallelism {data / 1e9:.2f} GB. It is less wherever there are fewer tokens than 3 "
-    "times the width. But the gradients of data parallelism travel while `backward` runs, and here "
-    "every all-reduce is waited for, four times in each block.",
-    f"tensor parallelism sends {tensor / 1e9:.2f} GB, data parallelism {data / 1e9:.2f} GB.",
+    tensor < data < many,
+    f"For a block in bfloat16, data parallelism sends {data / 1e9:.1f} GB from each rank, once a step. "
+    f"Tensor parallelism sends {tensor / 1e9:.1f} GB for one sequence and {many / 1e9:.1f} GB for 50,000 "
+    "tokens: it pays for each micro-batch, and sends less only up to 3 times the width, 36,864 tokens a "
+    "step. And gradients travel while `backward` runs, where here every all-reduce is waited for, four "
+    "times in each block.",
+    f"tensor parallelism sends {tensor / 1e9:.1f} and {many / 1e9:.1f} GB, data {data / 1e9:.1f} GB.",
 )
 
 # %% [markdown]
@@ -1166,7 +1169,8 @@ conclude(
     max(peak["checkpointed"], peak["activations out"], peak["states out"]) < 0.9 * peak["all kept"]
     and longer["checkpointed"] > 0,
     f"Of {peak['all kept']:.0f} MB checkpointing leaves {peak['checkpointed']:.0f}, and takes "
-    f"{longer['checkpointed']:.0%} longer: one forward pass more, where a step is three of them. With "
+    f"{longer['checkpointed']:.0%} longer: one forward pass more. (That is a third of forward and "
+    "backward by operations. Adam's update, which is not repeated, is in the step too.) With "
     f"the activations in files it is {peak['activations out']:.0f} MB ({longer['activations out']:+.0%} "
     f"time), with Adam's states in files {peak['states out']:.0f} MB ({longer['states out']:+.0%}).",
     f"the peaks were {peak} MB, the times {longer} longer.",
@@ -1322,13 +1326,18 @@ conclude(
 # %% [markdown]
 # ## 13. Which split, when
 #
-# Everything above was a formula beside a measurement: bytes of states, the bubble, all-reduces and
-# who waits for them. So try all layouts, drop those that do not fit, take the quickest.
+# Bytes of states, the bubble, all-reduces and who waits for them: above, each formula stood beside a
+# measurement. Together they price a layout. So try all layouts, drop those that do not fit, take the
+# quickest. The formulas assume Adam in mixed precision, fused attention, nothing recomputed, no
+# sequence parallelism; an all-reduce that leaves a node has two levels (module 05); and a tenth of the
+# memory is kept for what is no tensor of ours: the context, NCCL's buffers, gaps.
 #
 # *Predict: section 1's model on two ranks with 350 MB each and a link of 1 Gbit/s. Data, ZeRO,
 # tensor, or pipeline? And with 100 Gbit/s?*
 
 # %% tags=["nbval-ignore-output"]
+from itertools import product
+from hpml.modules.m07_hybrid_parallelism.lecture import layout_grid, published_layouts
 from hpml.predict import which_split
 
 model = which_split.Transformer(layers=8, width=512, tokens=8 * 16, sequence=16)
@@ -1347,7 +1356,7 @@ for rate in (1e9, 1e11):
         ways.setdefault((str(one), one.micro_batches), []).append(one)
 for (name, micro_batches), (slow, fast) in ways.items():
     if micro_batches in (1, 8) and (micro_batches == 1 or "pipeline" in name):
-        fits = "  " if slow.nbytes <= 350e6 else " *"
+        fits = "  " if which_split.fitting([slow], 350e6) else " *"
         print(
             f"{name + f', m = {micro_batches}':26}{slow.nbytes / 1e6:9.0f}{fits}"
             f"{slow.seconds * 1e3:22.0f}{fast.seconds * 1e3:16.0f}"
@@ -1358,8 +1367,8 @@ print("* does not fit")
 chosen = {rate: which_split.choose(model, here(rate)) for rate in (1e9, 1e11)}
 whole = next(which_split.layouts(model, here(1e9)))
 conclude(
-    whole.nbytes > 350e6 and chosen[1e9].pipeline * chosen[1e9].tensor == 2,
-    f"Data parallelism does not fit, as section 1 showed. By the formulas the quickest that fits is "
+    not which_split.fitting([whole], 350e6) and chosen[1e9].pipeline * chosen[1e9].tensor == 2,
+    f"Plain data parallelism does not fit, as section 1 showed. By the formulas the quickest that fits is "
     f"{chosen[1e9]} at 1 Gbit/s, and {chosen[1e11]} at 100 Gbit/s. With 128 tokens the activations are "
     f"small and 25 million gradients are not. A core of this machine reached {speed / 1e9:.0f} GFLOP/s.",
     f"the formulas chose {chosen[1e9]} at {speed / 1e9:.0f} GFLOP/s.",
@@ -1367,16 +1376,14 @@ conclude(
 
 # %% [markdown]
 # Now larger ones. A node has eight GPUs of 80 GB with fast links inside, and each has a link to other
-# nodes: 400 Gbit/s, or 25 Gbit/s. (450 GB/s inside and 400 Gbit/s between are those of NVIDIA's DGX
-# H100. We let a GPU reach 400 TFLOP/s, 40 % of its peak.)
+# nodes: 400 Gbit/s, or less. (450 GB/s inside and 400 Gbit/s between are those of NVIDIA's [DGX
+# H100](https://www.nvidia.com/en-us/data-center/dgx-h100/). We let a GPU reach 400 TFLOP/s, 40 % of
+# its peak.)
 #
-# *Predict: for which model does the slow network change the split?*
+# *Predict: which models change their split when the network is slower?*
 
 
 # %%
-from itertools import product
-
-
 def gpus(ranks, gbit):
     """Nodes of eight GPUs, each with a link of so many Gbit/s to other nodes."""
     return which_split.Cluster(ranks, 8, 80e9, 400e12, inside=450e9, between=gbit * 1e9 / 8)
@@ -1388,28 +1395,33 @@ transformers = {
     "64 billion": which_split.Transformer(80, 8192, tokens=2**22, sequence=4096),
     "174 billion": which_split.Transformer(96, 12288, tokens=2**22, sequence=2048),
 }
-print("parameters   GPUs   links        split                                    GB   waiting")
-best = {}
-for (name, one), ranks, gbit in product(transformers.items(), (8, 64, 512), (400, 25)):
-    best[name, ranks, gbit] = way = which_split.choose(one, gpus(ranks, gbit))
-    if ranks > 8 or gbit == 400:
-        what = "does not fit" if way is None else f"{way!s:38}{way.nbytes / 1e9:5.0f}"
-        waits = "" if way is None else f"{way.waits / way.seconds:9.0%}"
-        print(f"{name:13}{ranks:4}{gbit:5} Gbit/s   {what}{waits}")
+grid = {
+    (name, ranks, gbit): layout_grid.cell(one, gpus(ranks, gbit))
+    for ranks, (name, one), gbit in product((64, 512), transformers.items(), (400, 100, 25, 10))
+}
+rules = layout_grid.rules(grid)
+title = f"The slower the network, the more stages: {len(rules.changes)} of {rules.rows} change their split"
+publish_figure(
+    "which split, when",
+    layout_grid.picture(grid, title=title),
+    "The quickest layout that fits, by formula: data × pipeline (p) × tensor (t) ranks, the stage of "
+    "ZeRO, and the share of a step in which a GPU waits. By model (parameters) and link between nodes.",
+)
 
 # %%
-fast, slow = best["7 billion", 64, 400], best["7 billion", 64, 25]
 conclude(
-    best["64 billion", 8, 400] is None and fast.tensor == 1 < slow.tensor,
-    "The pattern: (1) if a copy of all fits, data parallelism; (2) if not, shard the states over the "
-    "data ranks, as long as the network is fast; (3) tensor inside a node, when the model is "
-    "still too large, or the network slow; (4) a pipeline across nodes, last. On 64 GPUs the 7 billion "
-    f"change from {fast} to {slow} with the slow links.",
-    f"7 billion parameters on 64 GPUs: {fast}, and {slow} with slow links.",
+    rules.held and rules.alone < rules.could and rules.tensor < 8,
+    f"These: {', '.join(rules.changes)} GPUs. What the grid says: (1) data parallelism alone is the "
+    f"quickest in {rules.alone} of the {rules.could} cells where it fits. It loses where a GPU has few "
+    "tokens, which hide little, or the links are slow. (2) ZeRO-3 needs a network that hides its "
+    f"gathers: it is chosen at {rules.stage_3} Gbit/s and more. (3) Slower links never take stages "
+    "away, they add some: activations at a cut are the fewest bytes. (4) Tensor stays inside a node, "
+    f"with at most {rules.tensor} of 8 ranks: stages share what does not fit.",
+    f"what the grid says: {rules}.",
 )
 
 # %% [markdown]
-# The batch counts, too. *Predict: the 7 billion on 64 GPUs with the fast links, and 1/16 or 1/64 of
+# The batch counts, too. *Predict: the 7 billion on 64 GPUs with the fast links, and 1/32 or 1/64 of
 # the tokens in a step. More ranks for data, or fewer?*
 
 # %%
@@ -1417,7 +1429,7 @@ from dataclasses import replace
 
 print("tokens in a step   sequences   split                waiting")
 by_batch = {}
-for tokens in (2**21, 2**17, 2**15):
+for tokens in (2**21, 2**16, 2**15):
     one = replace(transformers["7 billion"], tokens=tokens)
     by_batch[tokens] = way = which_split.choose(one, gpus(64, 400))
     share = way.waits / way.seconds
@@ -1435,6 +1447,39 @@ conclude(
 # %% [markdown]
 # Formulas see no latency, no small operators, no slow node. Module 08 fits such predictions to real
 # clusters.
+#
+# ### Beside what others chose *(more)*
+#
+# The same search, on models, GPUs and batches that were published with their layouts (A100: 156
+# TFLOP/s, half of its peak; each run's own recomputation, sequence parallelism and stages of ZeRO).
+#
+# *Predict: how many of 17 layouts does it find? And where it finds another one, how much slower is
+# the published one by the formulas?*
+
+# %%
+rows = [published_layouts.beside(run) for run in published_layouts.published()]
+print(published_layouts.table(rows))
+
+# %%
+same = sum(row.same for row in rows)
+worst = max((row for row in rows if row.ours), key=lambda row: row.slower)
+without = [row.run for row in rows if not row.ours]
+missed = [row for row in rows if row.ours and not row.same]
+wider = sum(one.theirs.of_a_copy > one.ours.of_a_copy for one in missed)
+conclude(
+    same >= 8 and worst.slower < 0.1 and len(without) == 2 and wider > len(missed) / 2,
+    f"{same} of {len(rows)}. The others are slower by at most {worst.slower:.0%} ({worst.run.name}), "
+    f"which is less than these formulas know. {wider} of the {len(missed)} share a copy among more ranks "
+    "than the formulas do: large vocabularies and float32 gradients take memory that is not in them. "
+    f"And for {without[0].name} nothing fits here: by 1F1B its first stage keeps the activations of 16 "
+    "sequences. It had a layer less, and a schedule that keeps fewer.",
+    f"the same were {same} of {len(rows)}, and {worst.run.name} was {worst.slower:.0%} slower.",
+)
+
+# %% [markdown]
+# Sources: Narayanan et al. 2021, table 1 (the first ten rows); Korthikanti et al. 2022, table 3; Le
+# Scao et al. 2022 (BLOOM), section 3.4; Grattafiori et al. 2024 (Llama 3), table 4. What each did is in
+# `published_layouts.csv`, beside this lecture's code.
 
 # %% [markdown]
 # ## What to take home
@@ -1442,7 +1487,9 @@ conclude(
 # - Split first what is largest: optimizer states and gradients (ZeRO), then parameters (FSDP), then
 #   the layers (pipeline) or the matrices (tensor).
 # - Each split has its price in bytes, and the question is who waits for them: gradients and gathers
-#   can travel while a rank computes, a tensor's all-reduces and a pipeline's bubble cannot.
+#   can travel while a rank computes. A tensor's all-reduces and a pipeline's bubble are not hidden
+#   here. (In part they can be: PyTorch's `ScheduleZBVZeroBubble` and `ScheduleDualPipeV` fill a bubble
+#   with gradients of weights; asynchronous tensor parallelism cuts a product into pieces.)
 # - So lay the ranks out as a mesh that follows the network: tensor inside a node, data across.
 #
 # ### Where to read on
@@ -1451,6 +1498,8 @@ conclude(
 # - Huang et al. 2019, *GPipe*, arXiv:1811.06965, section 2; Narayanan et al. 2021, *Efficient
 #   Large-Scale Language Model Training on GPU Clusters*, arXiv:2104.04473, sections 2 and 3: 1F1B, and
 #   pipeline, tensor and data parallelism together.
+# - Korthikanti et al. 2022, *Reducing Activation Recomputation in Large Transformer Models*,
+#   arXiv:2205.05198, section 4: bytes of activations, and sequence parallelism.
 # - Rajbhandari et al. 2020, *ZeRO*, arXiv:1910.02054, sections 5 and 7; Zhao et al. 2023, *PyTorch
 #   FSDP*, arXiv:2304.11277, sections 3 and 4.
 # - Shazeer et al. 2018, *Mesh-TensorFlow*, arXiv:1811.02084, sections 3 to 5.

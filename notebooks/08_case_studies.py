@@ -15,7 +15,7 @@
 # # 08 Case studies: what happens at 256 GPUs
 #
 # Everything of the day on one question: a model, a cluster and a bill are given; how many GPUs are
-# worth paying for? Measure small, write down a model with two constants, foretell the large, and
+# worth paying for? Measure small, write down a model with two constants, predict the large, and
 # hold it against what others have published.
 #
 # Before most cells there is a question in italics. Write your answer down, then run the cell.
@@ -31,14 +31,14 @@ from hpml.ranks import launch
 # %% [markdown]
 # ## 1. The all-reduce, from 4 bytes to 256 MB
 #
-# To foretell a training step on 256 GPUs, you need to know what its all-reduce costs. That is
+# To predict a training step on 256 GPUs, you need to know what its all-reduce costs. That is
 # measured with a micro-benchmark: one all-reduce after the other, of sizes over nearly eight decades.
 # OSU's benchmarks (`osu_allreduce`) and NVIDIA's (`nccl-tests`) print a line for each size:
 #
 # - **time**, which OSU calls latency;
 # - **algorithm bandwidth**, bytes over time;
-# - **bus bandwidth**, 2(*p*−1)/*p* times that. So many bytes each rank must send, so it can be held
-#   against the rate of the link, whatever the number of ranks
+# - **bus bandwidth**, 2(*p*−1)/*p* times that: the bytes that each rank must send, over time. Compare
+#   it with the rate of the link, whatever the number of ranks
 #   ([nccl-tests, PERFORMANCE.md](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)).
 #
 # Here is the course's own ring between two ranks of this machine, with no link between them. For two
@@ -112,7 +112,7 @@ if not no_network:
     )
     conclude(
         found.held,
-        f"{seen} Of the sizes measured, it is quicker from {format_bytes(found.sooner)} on. By the "
+        f"{seen} Of the sizes measured, the ring is quicker from {format_bytes(found.sooner)} on. By the "
         f"model they are equal at {format_bytes(found.equal)} with the α of two ranks alone, "
         f"{1e6 * gigabit.within.alpha:.0f} µs, and at {format_bytes(found.equal_at_work)} with that "
         f"of a ring's message for {small}, {1e6 * found.alpha_at_work:.0f} µs.",
@@ -141,7 +141,7 @@ else:
     publish_figure(
         "all-reduce micro-benchmark",
         bus_bandwidth_picture.bus_bandwidths(
-            series, 4, 1e9, title="Small: the fewest messages win. Large: the fewest bytes"
+            series, 4, 1e9, title="Small: α decides, and with it the software. Large: the link"
         ),
         "Four ranks over links of 1 Gbit/s. Left: time by size. Right: bus bandwidth by size.",
     )
@@ -201,11 +201,13 @@ conclude(
 # %% [markdown]
 # A gradient that is large for 4 ranks may be small for 256. So libraries change the algorithm with
 # size and ranks, and frameworks send many layers' gradients as one tensor. For a power of two of
-# ranks, this model has Rabenseifner's algorithm never slower than the ring. It leaves out where the
-# bytes go: a ring sends only to its neighbour, Rabenseifner's its largest messages to the farthest
-# rank, through switches that all share.
+# ranks, this model has Rabenseifner's algorithm never slower than the ring. Look at the figure: at 16
+# MB it is. The model has each link busy from the first byte to the last, and leaves out what a rank
+# does between two exchanges. On a large network there is one thing more: a ring sends only to its
+# neighbour, Rabenseifner's its largest messages to the farthest rank, through switches that all share.
+# So measure.
 #
-# α and β of a cluster that is never idle, from such a table, disturbed sizes and all: that is the
+# α and β of a cluster that is never idle, from a table with disturbed sizes in it: that is the
 # exercise `fit_alpha_beta`. In a shell, `./hpml bench allreduce --columns` prints these tables.
 #
 # ### Other people's benchmarks *(more)*
@@ -221,8 +223,8 @@ conclude(
 #
 # Here is mpi4py's own between two hosts on a link of 1 Gbit/s, as it prints it.
 #
-# *Predict: beside the messages of `torch.distributed`, which of MPI's two constants is another, and
-# which is the same?*
+# *Predict: compare them with the messages of `torch.distributed`. Which of the two constants is about
+# the same, and which differs?*
 
 # %% tags=["nbval-ignore-output"]
 if no_network or mpi.missing():
@@ -283,7 +285,7 @@ def waiting_steps(images):
 from functools import partial
 
 from hpml.modules.m08_case_studies.lecture import BUSY, batch_scaling
-from hpml.predict import collectives, draw, model_layers, published_scaling
+from hpml.predict import collectives, draw, interconnects, model_layers, published_scaling
 from hpml.trace.repetition import phases
 
 
@@ -315,18 +317,20 @@ conclude(
 # %% [markdown]
 # Why these figures? With more ranks computing shrinks, and sending does not: 2(*p*−1)/*p* times the
 # gradients (module 06), which is soon twice. So take the time that they are on their way, 2*n*β for
-# *n* bytes, and ask how many images a rank computes meanwhile. Call that number *b*. Latencies left
-# out, the speed-up of a batch of *B* images is
+# *n* bytes, and ask how many images a rank computes meanwhile. Call that number *b*. Without
+# latencies, the speed-up of a batch of *B* images is
 #
 # $$\frac{p}{1 + (p - 1)\, b / B}$$
 #
-# This is Amdahl's law, and the serial share is *b*/*B*. With many ranks it comes near *B*/*b*.
+# This is Amdahl's law, and the serial share is *b*/*B*. With many ranks it comes near *B*/*b*. A ring's
+# 2(*p*−1) latencies come on top. They grow with *p*, so that in the end more ranks are slower.
 #
 # *Predict: β is 160 ns per byte, *n* is 0.5 MB, an image takes 4 ms. How large is *b*? What are the
-# limits of the two batches?*
+# limits of the two batches? And with section 1's α, what do 256 ranks reach?*
 
 # %% tags=["nbval-ignore-output"]
-data_parallel = batch_scaling.Training(0.004, 500_000, collectives.Cost(alpha=0, beta=8 / 50e6))
+alpha = 0.0 if no_network else gigabit.within.alpha  # of section 1
+data_parallel = batch_scaling.Training(0.004, 500_000, collectives.Cost(alpha, beta=8 / 50e6))
 many = [2**k for k in range(9)]
 by_model = {b: partial(data_parallel.strong, b) for b in strong}
 figure = draw.speed_ups(
@@ -334,7 +338,7 @@ figure = draw.speed_ups(
         f"batch of {b}": draw.Series({p: by_model[b](p) for p in many} | measured, by_model[b])
         for b, measured in strong.items()
     },
-    title=f"256 ranks: {data_parallel.strong(256, 256):.1f} times as fast with 256 images, "
+    title=f"256 ranks with a ring: {data_parallel.strong(256, 256):.1f} times as fast with 256 images, "
     f"{data_parallel.strong(32, 256):.1f} times with 32",
     simulated=many[4:],
     hollow_are="predicted",
@@ -343,16 +347,20 @@ publish_figure(
     "strong scaling with two batches",
     figure,
     "Up to eight ranks that wait in place of computing, and send 0.5 MB of gradients over links of "
-    "50 Mbit/s: measured. More ranks: predicted from the rate of the link, for a ring.",
+    "50 Mbit/s: measured. More ranks: predicted from the rate of the link and α, for a ring.",
 )
 
 # %% tags=["nbval-ignore-output"]
 found = batch_scaling.off_the_model(data_parallel, strong)
 number = f"A rank computes {data_parallel.break_even:.0f} images while its gradients travel"
 limits = ", ".join(f"{data_parallel.limit(b):.1f} times for a batch of {b}" for b in strong)
+best = max(many, key=by_model[256])
 conclude(
     found.held,
-    f"**Answer.** {number}. However many ranks there are, the speed-up comes near {limits}. "
+    f"**Answer.** {number}. Without latencies the speed-up comes near {limits}. With α = "
+    f"{1e6 * alpha:.0f} µs the large batch is fastest on {best} ranks, {by_model[256](best):.1f} times; "
+    f"256 ranks wait for 510 messages, and reach {by_model[256](256):.1f} times. (Module 06, section 6, "
+    "has the same law. A tree has fewer messages: section 1.) "
     f"With {found.most} ranks what was measured is within {found.off:.0%} of the model.",
     f"{number}; with {found.most} ranks the measured speed-ups are up to {found.off:.0%} from the "
     f"model. {BUSY}",
@@ -386,8 +394,9 @@ conclude(
 )
 
 # %% [markdown]
-# The share hardly depends on the number of ranks: about 1/(1 + *b*/64). That is why published curves
-# (section 3) are nearly all weak scaling. The price is the batch, and how far a batch can grow
+# Without latencies the share would hardly depend on the number of ranks: about 1/(1 + *b*/64). That is
+# why published curves (section 3) are nearly all weak scaling. A ring's latencies take the rest, so
+# libraries go over to trees where ranks are many and messages small (section 1). The price is the batch, and how far a batch can grow
 # before the accuracy falls is not a question of networks: section 4.
 #
 # Was it only the waiting? Two ranks compute in earnest, a core for each: a small residual network
@@ -450,7 +459,7 @@ known = {}
 for name in ("resnet50-64", "vgg16-64", "alexnet-512"):
     alone = published_scaling.table(f"tf-dgx1-{name}")[0]  # one GPU: images/s and batch
     gradients = model_layers.model(alone.model).parameter_bytes
-    cost = collectives.Cost(alpha=0, beta=8 / 25e9)
+    cost = interconnects.cost_of("25gbit")  # with the α that NCCL reckons with
     one = batch_scaling.Training(1 / alone.value, gradients, cost)
     known[alone.model] = (one, alone.batch)
 
@@ -498,7 +507,7 @@ ethernet = "azure-v100-resnet50-tcp"
 beginning, the_rest = published_scaling.split(published_scaling.table(ethernet))
 for row in beginning:
     print(f"{row.ranks:2} GPUs  {row.value:6,.0f} images/s  {row.value / row.ranks:4.0f} each")
-print("to be foretold:", *(row.ranks for row in the_rest))
+print("to be predicted:", *(row.ranks for row in the_rest))
 
 # %% [markdown]
 # Eight GPUs make hardly more than four. What 32 make is the question of this section.
@@ -549,7 +558,7 @@ conclude(
 # for 256.
 #
 # These two are fitted on the rows above. Every pair on a grid is tried, and gets a weight: how well
-# it explains the rows. What all of them foretell, by weight, is the curve, and 90 in 100 of the
+# it explains the rows. What all of them predict, by weight, is the curve, and 90 in 100 of the
 # weight are its interval. If the rows leave open which constant it was, the interval is wide.
 #
 # *Predict: eight GPUs make hardly more than four. What do 32 make?*
@@ -558,7 +567,7 @@ conclude(
 over_ethernet = published_foretold.foretell(ethernet)
 unseen = [scaling_fit.Point(row.row.ranks, row.published) for row in over_ethernet.test]
 publish_figure(
-    "a published table, foretold",
+    "a published table, predicted",
     scaling_picture.scaling_picture(over_ethernet.fitted, [1, 2, 3, 4, 8, 16, 32], unseen),
     "ResNet-50 on machines of four V100 over Ethernet (Salvaris 2018). Black points fitted two "
     "constants, white ones were not seen. Right: where the time of a step goes, by the model.",
@@ -568,7 +577,7 @@ publish_figure(
 last, rows = over_ethernet.rows[-1], over_ethernet.test
 inside = sum(row.published in row.interval for row in rows)
 seen = (
-    f"{last.foretold:,.0f} images/s are foretold, between "
+    f"{last.foretold:,.0f} images/s are predicted, between "
     f"{last.interval.low:,.0f} and {last.interval.high:,.0f}; published are {last.published:,.0f}. "
     f"The worst of {len(rows)} rows that the fit had not seen is {over_ethernet.worst:.0%} off, "
     f"and {inside} of {len(rows)} lie in their interval."
@@ -631,7 +640,7 @@ conclude(
 # %%
 every_table, left_out = published_foretold.foretold()
 publish_figure(
-    "all published tables, foretold",
+    "all published tables, predicted",
     scaling_picture.foretold_picture(every_table),
     "Efficiency of every row that was not fitted: images/s over those of as many single ranks.",
 )
@@ -650,8 +659,8 @@ if found.inside < scaling_fit.INTERVAL:
 rows = f"{found.rows} rows of {len(every_table)} tables"
 conclude(
     found.held,
-    f"{rows} were foretold, {seen}.",
-    f"{rows} were foretold, {seen}: here the model is not worth its two constants.",
+    f"{rows} were predicted, {seen}.",
+    f"{rows} were predicted, {seen}: here the model is not worth its two constants.",
 )
 
 # %% [markdown]
@@ -663,7 +672,7 @@ conclude(
 scaling_findings.Misses(every_table)
 
 # %% [markdown]
-# And these tables it cannot foretell at all:
+# And these tables it cannot predict at all:
 
 # %%
 for name, why in left_out.items():
@@ -682,7 +691,7 @@ for name, why in left_out.items():
 #
 # `./hpml bench predict` prints every row.
 #
-# ### Foretell your own runs *(more)*
+# ### Predict your own runs *(more)*
 #
 # `--fit` takes a CSV with `ranks` and `images_per_s`, the `history.json` of
 # `slurm/06_several_nodes.slurm`, and the `all_reduce.csv` of `slurm/01_allreduce.slurm`, for α and β.
@@ -1019,7 +1028,7 @@ listed = ", ".join(f"{share:.0%} with the {name}" for name, share in found.measu
 predictor = ", ".join(f"{share:.0%}" for share in found.foretold.values())
 conclude(
     found.held,
-    f"**Answer.** Layer by layer hides so much of the waiting: {listed}. The predictor has "
+    f"**Answer.** Layer by layer hides this much of the waiting: {listed}. The predictor has "
     f"{predictor}.",
     f"layer by layer hides {listed}. {BUSY}",
 )
@@ -1109,8 +1118,8 @@ conclude(
 # %% [markdown]
 # In a ring of 256 ranks each piece of a message makes 510 hops, 126 of them between nodes. In two
 # levels it makes 6 within nodes and 126 between them. So many small messages are cheap in two levels
-# only. Buckets are the way out if you have a flat ring. PowerAI DDL reports 95 % of perfect
-# scaling with 256 GPUs.
+# only. Buckets are the way out if you have a flat ring. (PowerAI DDL reports 95 % of perfect scaling
+# with 256 GPUs, of ResNet-50: [Cho et al. 2017](https://arxiv.org/abs/1708.02188).)
 
 # %% [markdown]
 # ## 7. Choosing a layout *(more)*
@@ -1138,7 +1147,7 @@ def by_link(gbit):
 
 every_layout = {f"{gbit} Gbit/s": by_link(gbit) for gbit in (400, 25)}
 for name, found in every_layout.items():  # this is the whole search
-    fastest = min((one for one in found if one.nbytes <= 80e9), key=lambda one: one.seconds)
+    fastest = min(which_split.fitting(found, 80e9), key=lambda one: one.seconds)
     print(f"{name:10}  {fastest}, {fastest.micro_batches} micro-batches: {fastest.seconds:.2f} s")
 publish_figure(
     "layout-space",
@@ -1152,8 +1161,9 @@ found = layout_space.search(every_layout, 80e9)
 seen = (
     f"Of {found.layouts} layouts {found.fitting} fit. With {fast} the fastest is {found.fast}, in "
     f"{found.fast.seconds:.2f} s, and the slowest that fits takes {near:.1f} times as long; with "
-    f"{slow}, {far:.0f} times. There {found.fast} takes {found.carried:.1f} s, and the fastest is "
-    f"{found.slow}, in {found.slow.seconds:.2f} s."
+    f"{slow}, {far:.0f} times. There {found.fast} takes {found.carried:.2f} s, and the fastest is "
+    f"{found.slow}, in {found.slow.seconds:.2f} s: each of a node's eight links carries a part of what "
+    "the node sends. The best choice hardly changes, and a bad one is dear."
 )
 conclude(found.held, f"**Answer.** {seen}", f"The slow network changes little: {seen}")
 
@@ -1210,7 +1220,7 @@ conclude(
 # ## 8. A scaling study as one submission *(more)*
 #
 # Would eight nodes be worth it on *your* cluster? Measure on 1, 2 and 4 first. For jobs of an hour
-# that costs 1 + 2 + 4 node-hours, where eight nodes cost 8, and it leaves a curve to foretell the
+# that costs 1 + 2 + 4 node-hours, where eight nodes cost 8, and it leaves a curve to predict the
 # eight from.
 #
 # ```
@@ -1223,7 +1233,7 @@ conclude(
 # (`slurm/study.sh`). Each waits for the one before it, `--dependency=afterok:NUMBER`: the network is
 # measured by one at a time, and where a job fails, no larger one starts. Every job measures a
 # training step, with and without sending, and α and β. Then it draws the curve anew, from all jobs
-# so far, and foretells the next. If that is not worth its price, `scancel` the next job, and the
+# so far, and predicts the next. If that is not worth its price, `scancel` the next job, and the
 # larger ones leave the queue as well.
 #
 # The log of the second job ends like this (four virtual nodes, `./hpml cluster up`):
@@ -1256,12 +1266,12 @@ except UserError as error:
 if study:
     fitted, unseen = scaling_sizes.foretell(study)
     publish_figure(
-        "a scaling curve of this machine, foretold and measured",
+        "a scaling curve of this machine, predicted and measured",
         scaling_picture.scaling_picture(
             fitted, [1, 2, 4, 8, 16, 32], [one.point for one in unseen], points="measured"
         ),
         "Ranks that wait in place of computing, and average gradients over links of 200 Mbit/s. Two "
-        "constants are fitted on 2 and 4 ranks; 8 ranks are foretold and measured.",
+        "constants are fitted on 2 and 4 ranks; 8 ranks are predicted and measured.",
         lead=scaling_sizes.lead(fitted, unseen),  # the front page of ./hpml run begins with it
     )
 
@@ -1270,7 +1280,7 @@ if study:
     found = scaling_sizes.largest(fitted, unseen)
     points = " and ".join(str(point.ranks) for point in fitted.points)
     seen = (
-        f"{points} ranks {found.foretold:.0f} images/s were foretold for {found.size.ranks} "
+        f"{points} ranks {found.foretold:.0f} images/s were predicted for {found.size.ranks} "
         f"({found.interval.low:.0f} to {found.interval.high:.0f}), and "
         f"{found.size.images_per_s:.0f} measured"
     )
@@ -1861,7 +1871,7 @@ conclude(
 #
 # 1. Below some size an all-reduce costs messages, above it bytes: α and β, from one table (section 1).
 # 2. The batch on each rank decides whether ranks pay: below *b* one rank is the fastest (2).
-# 3. Images/s of one rank, the order of the buckets and two fitted constants foretell most curves. The
+# 3. Images/s of one rank, the order of the buckets and two fitted constants predict most curves. The
 #    interval, and the tables that it misses, belong to the answer (3).
 # 4. Overlap is computed, not assumed: the last bucket is never hidden (3).
 # 5. ImageNet in one hour needed 13 Gbit/s for each server. The batch was the difficult part (4).

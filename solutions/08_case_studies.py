@@ -372,7 +372,8 @@ check("find_the_knee")
 # model = {"layers": 10, "heads": 8, "width": 1000,
 #          "sequences": 16, "tokens": 1000}    # a batch: 16 sequences of 1000 tokens
 # cluster = {"ranks": 8, "per_node": 4, "memory": 2e9, "flops": 1e14,
-#            "inside": 100e9, "across": 10e9}  # bytes and FLOP/s of a rank; its links in byte/s
+#            "inside": 100e9, "across": 10e9}  # bytes and FLOP/s of a rank; its links in byte/s,
+#                                              # with all ranks of the node sending
 # layout = {"data": 2, "tensor": 2, "pipeline": 2, "stage": 1, "micro_batches": 4}
 # ```
 #
@@ -385,36 +386,44 @@ check("find_the_knee")
 # - The model has 12 · `layers` · `width`² parameters. A rank has n of them, one part of t·p. They
 #   take 2n bytes, their gradients 2n, the optimizer's states 12n. Stage 1 divides the states by d,
 #   stage 2 the gradients as well, stage 3 the parameters as well.
+# - In stage 3 two of the rank's layers are whole at a time, one in use and the next: of the bytes
+#   of parameters that the others hold, (d−1)/d · 2n, a rank has 2p/`layers` more, or all of them
+#   with fewer than two layers.
 # - A micro-batch has T = `sequences` · `tokens` / (d·m) tokens. Each keeps (10 + 24/t) · `width`
 #   bytes of activations in each of the rank's `layers`/p layers. min(m, p) micro-batches are live,
 #   as in 1F1B.
 #
-# **2. `seconds(model, cluster, layout)`** of a step. Tensor ranks are neighbours, then come the data
-# ranks, then the stages. So a tensor group is a block of t ranks, a data group lies in a block of
-# d·t, a pipeline in a block of all ranks. **A block's rate is `inside` if its size divides
-# `per_node`, else `across`.**
+# **2. `seconds(model, cluster, layout)`** of a step. Tensor ranks are neighbours, then come the
+# stages, then the data ranks, as in Llama 3. So ranks of a tensor group are 1 apart, stages t, and
+# ranks of a data group t·p.
+#
+# **Half an all-reduce** (a reduce-scatter, or an all-gather) of B bytes among q ranks that are s apart
+# takes h = B · ((g−1)/g / `inside` + (q/g−1)/q / `across`). It has two levels: g ranks of the group are
+# on a node; they share their part of the sum, B/g, with their like on other nodes. g is the greatest
+# common divisor of q and `per_node`/s, or 1 if s does not divide `per_node`.
 #
 # - A step has m + p − 1 slots. A slot is one micro-batch in one stage, forward and backward:
 #   6·n·T / `flops` of compute; four all-reduces of its activations, A = 2·T·`width` bytes, for each
-#   of the rank's layers, each taking 2(t−1)/t · A / rate; and with more than one stage 2A / rate, as
-#   activations go on and gradients come back.
-# - After the slots come the data ranks. With u = (d−1)/d · 2n / rate seconds:
+#   of the rank's layers, each of two halves; and with more than one stage 2 · A/t / rate, as
+#   activations go on and gradients come back, of which each tensor rank sends its part. This rate
+#   is `inside` if t·p divides `per_node`, else `across`.
+# - After the slots come the data ranks. u is half an all-reduce of 2n bytes among them. Each time
+#   something travels, it may hide behind a pass of one micro-batch, one third of a slot's *compute*
+#   for forward and two thirds for backward: only what is longer than that counts.
 #
-# | stage | gradients | parameters |
+# | stage | gradients, behind backward | parameters |
 # |---|---|---|
 # | 0 | 2u, once (all-reduce) | |
-# | 1 | u, once (reduce-scatter) | u, once (all-gather) |
-# | 2 | u, in each of m micro-batches | u, once |
-# | 3 | u, in each of m micro-batches | 2u, in each of m micro-batches |
+# | 1 | u, once (reduce-scatter) | u, once (all-gather), behind nothing |
+# | 2 | u, for each of m micro-batches | u, once, behind nothing |
+# | 3 | 2u, for each of m: gathers are among them | u, for each of m, behind forward |
 #
-# Each time gradients travel, they hide behind the backward pass of a micro-batch, two thirds of a
-# slot's *compute*: only what is longer than that counts. Nothing hides parameters. (From stage 2 on
-# no rank can wait for the last micro-batch: it has no room for whole gradients.)
+# (From stage 2 on no rank can wait for the last micro-batch: it has no room for whole gradients.)
 #
 # The example: n is 30 million. 60 + 60 + 360/2 MB, and activations of 2000 tokens · 22 kB · 5 layers
-# · 2 = 440 MB: `nbytes` is 740 MB. A slot is 3.6 ms of compute, 0.8 ms of all-reduces inside a node,
-# 0.8 ms to the other node: five slots are 26 ms. u is 0.3 ms, hidden for gradients and paid for
-# parameters: `seconds` is 26.3 ms.
+# · 2 = 440 MB: `nbytes` is 740 MB. A slot is 3.6 ms of compute, 0.8 ms of all-reduces and 0.04 ms of
+# sends inside a node: five slots are 22.2 ms. The two data ranks are 4 apart, each on its own node:
+# u is 3 ms, of which 2.4 hide for gradients and nothing for parameters. `seconds` is 25.8 ms.
 #
 # **3. `choose(model, cluster)`** returns the legal layout with the least `seconds` of those whose
 # `nbytes` is at most `memory`, as a dict of five ints. Any of equals will do. If no layout fits,
@@ -431,6 +440,7 @@ check("find_the_knee")
 # %%
 # %%answer choose_layout
 from itertools import product
+from math import gcd
 
 
 def nbytes(model: dict, layout: dict) -> float:
@@ -443,7 +453,8 @@ def nbytes(model: dict, layout: dict) -> float:
     states = 12 * n / (d if stage >= 1 else 1)
     live = min(layout["micro_batches"], layout["pipeline"])
     activations = tokens * (10 + 24 / t) * model["width"] * layers * live
-    return parameters + gradients + states + activations
+    gathered = (d - 1) / d * 2 * n * min(1, 2 / layers) if stage == 3 else 0
+    return parameters + gradients + states + activations + gathered
 
 
 def parts(model, layout):
@@ -461,23 +472,26 @@ def seconds(model: dict, cluster: dict, layout: dict) -> float:
     n, tokens, layers = parts(model, layout)
     d, t, p = layout["data"], layout["tensor"], layout["pipeline"]
     stage, m = layout["stage"], layout["micro_batches"]
-
-    def rate(block):
-        return cluster["inside" if cluster["per_node"] % block == 0 else "across"]
-
     compute = 6 * n * tokens / cluster["flops"]
     activations = 2 * tokens * model["width"]
-    slot = compute + 4 * layers * 2 * (t - 1) / t * activations / rate(t)
+    slot = compute + 4 * layers * 2 * half(cluster, t, 1, activations)
     if p > 1:
-        slot += 2 * activations / rate(d * t * p)
+        near = cluster["per_node"] % (t * p) == 0
+        slot += 2 * activations / t / cluster["inside" if near else "across"]
     slots = (m + p - 1) * slot
 
-    u = (d - 1) / d * 2 * n / rate(d * t)
-    hidden = compute * 2 / 3
-    gradients = max(0, (u if stage else 2 * u) - hidden)
-    times = m if stage >= 2 else 1
-    parameters = [0, u, u, 2 * u * m][stage]
-    return slots + times * gradients + parameters
+    u = half(cluster, d, t * p, 2 * n)
+    forward, backward = compute / 3, compute * 2 / 3
+    once, twice = max(0, u - backward), max(0, 2 * u - backward)
+    gathered = max(0, u - forward)
+    return slots + [twice, once + u, m * once + u, m * (twice + gathered)][stage]
+
+
+def half(cluster, q, apart, size):
+    """Seconds of half an all-reduce of so many bytes, on two levels."""
+    on_node, rest = divmod(cluster["per_node"], apart)
+    g = 1 if rest else gcd(q, on_node)
+    return size * ((g - 1) / g / cluster["inside"] + (q / g - 1) / q / cluster["across"])
     ### END SOLUTION
 
 

@@ -5,8 +5,15 @@ from dataclasses import replace
 import pytest
 
 from hpml.predict import zero
-from hpml.predict.collectives import all_reduce_bytes
-from hpml.predict.which_split import Cluster, Transformer, choose, layouts, measured_flops
+from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds
+from hpml.predict.which_split import (
+    Cluster,
+    Transformer,
+    choose,
+    fitting,
+    layouts,
+    measured_flops,
+)
 
 MODEL = Transformer(layers=8, width=1024, tokens=2**14, sequence=1024)
 
@@ -37,6 +44,70 @@ def test_states_are_those_of_zero():
     assert found[0].nbytes - zero.on_a_rank(0, MODEL.parameters, 8).total == pytest.approx(nothing)
 
 
+def test_a_group_that_leaves_a_node_has_the_hierarchical_all_reduce():
+    """And one on a node, or with one rank on each, a ring."""
+    on = cluster(16, between=1e9)
+    inside, link = Cost(0, 1 / 450e9), Cost(0, 1 / 1e9 / 4)  # a node's 4 ranks share it
+    for ranks, apart, near in ((16, 1, 4), (8, 2, 2), (4, 1, 4), (4, 4, 1), (6, 1, 2)):
+        across = Cost(0, link.beta * 4 / near) if ranks > near else None
+        due = all_reduce_seconds("hierarchical", 1e9, ranks, inside, near, across)
+        assert 2 * on.half_all_reduce(ranks, apart, 1e9) == pytest.approx(due), (ranks, apart)
+
+
+def test_seven_billion_on_slow_links_stay_data_parallel():
+    """A node's eight ranks share what they send to others. By hand: parts of 1/8 of 14.5 GB, twice
+    7/8 of them at 25 Gbit/s, beside two thirds of a quarter of 3.6 s."""
+    model = Transformer(36, 4096, tokens=2**21, sequence=2048)
+    gpus = Cluster(64, 8, 80e9, 400e12, 450e9, 25e9 / 8)
+    best = choose(model, gpus)
+    assert str(best) == "data 64, ZeRO-1"
+    half = 14.5e9 * (7 / 8 / 450e9 + 7 / 64 / (25e9 / 8))
+    backward = 3.56 * 2 / 3 / best.micro_batches
+    assert best.seconds == pytest.approx(3.56 + max(0, half - backward) + half, rel=0.01)
+    assert best.seconds == pytest.approx(4.1, rel=0.02)
+
+
+def test_a_reserve_is_kept():
+    one = next(layouts(MODEL, cluster()))
+    assert fitting([one], 1.05 * one.nbytes) == []
+    assert fitting([one], 1.12 * one.nbytes) == [one]
+
+
+def test_recomputing_keeps_inputs_and_computes_a_third_more():
+    whole, again = (
+        next(o for o in layouts(replace(MODEL, recompute=way), cluster(1)) if o.micro_batches == 4)
+        for way in (False, True)
+    )
+    assert again.seconds == pytest.approx(whole.seconds * 4 / 3)
+    tokens, states = 2**14 / 4, 16 * MODEL.parameters
+    assert whole.nbytes - states == pytest.approx(34 * 1024 * tokens * 8)
+    assert again.nbytes - states == pytest.approx((2 * 8 + 34) * 1024 * tokens)
+
+
+def test_sequence_parallel_ranks_share_all_activations():
+    def kept(shared, tensor):
+        model = replace(MODEL, sequence_parallel=shared)
+        one = next(o for o in layouts(model, cluster(tensor)) if o.tensor == tensor)
+        return one.nbytes - 16 * MODEL.parameters / tensor
+
+    assert kept(True, 4) == pytest.approx(kept(True, 1) / 4)
+    assert kept(False, 4) == pytest.approx(kept(False, 1) * (10 + 24 / 4) / 34)
+
+
+def test_what_travels_in_each_stage_of_zero():
+    """A network so slow that little hides: 1/3 of a pass for forward, 2/3 for backward."""
+    slow = Cluster(4, 1, 80e9, 1e14, 1e9, 1e9)
+    half = 3 / 4 * 2 * MODEL.parameters / 1e9
+    for m in (1, 2):
+        step = 6 * MODEL.parameters * 2**14 / 4 / 1e14
+        forward, backward = step / m / 3, step / m * 2 / 3
+        waits = [2 * half - backward, 2 * half - backward, m * (half - backward) + half]
+        waits.append(m * (3 * half - forward - backward))
+        for one in layouts(MODEL, slow):
+            if one.data == 4 and one.micro_batches == m:
+                assert one.waits == pytest.approx(waits[one.stage])
+
+
 def test_tensor_ranks_wait_for_four_all_reduces_in_each_layer():
     one = next(one for one in layouts(MODEL, cluster(4)) if one.tensor == 4)
     assert one.waits == pytest.approx(4 * 8 * all_reduce_bytes(4, 2 * 2**14 * 1024) / 450e9)
@@ -51,7 +122,7 @@ def test_a_pipeline_has_its_bubble():
 def test_a_small_model_is_copied_and_a_large_one_split():
     assert str(choose(MODEL, cluster())) == "data 8"
     tight = choose(MODEL, cluster(memory=1.5e9))
-    assert tight.nbytes <= 1.5e9
+    assert tight.nbytes <= 0.9 * 1.5e9
     assert str(tight) != "data 8"
     assert choose(MODEL, cluster(memory=1e6)) is None
 
@@ -61,7 +132,7 @@ def test_a_slow_network_moves_data_ranks_into_the_node():
 
 
 def test_a_small_batch_moves_ranks_from_data_to_tensor():
-    chosen = [choose(replace(MODEL, tokens=n), cluster()) for n in (2**16, 2**13, 2**12)]
+    chosen = [choose(replace(MODEL, tokens=n), cluster()) for n in (2**16, 2**12, 2**11)]
     assert [(one.data, one.tensor) for one in chosen] == [(8, 1), (4, 2), (2, 4)]
 
 

@@ -1,27 +1,37 @@
 """What to split, for a transformer on a cluster: every layout's bytes and seconds, by formula.
 
-A layout is data × pipeline × tensor ranks, and a stage of ZeRO over the data ranks. Each part is
-a formula of module 07: states (`hpml.predict.zero`), the bubble (`hpml.predict.pipeline`) and
-all-reduces (`hpml.predict.collectives`). Left out are latency, and operators that are slow when
-they are small.
+A layout is data × pipeline × tensor ranks, and a stage of ZeRO over the data ranks. Tensor ranks
+are neighbours, then come the data ranks, then the stages of the pipeline. Each part is a formula of
+module 07: states (`hpml.predict.zero`), the slots of 1F1B (`hpml.predict.pipeline`), all-reduces on
+two levels (`hpml.predict.collectives`, "hierarchical").
+
+Assumed is mixed precision with Adam, fused attention, tensor parallelism without sequence
+parallelism, and that gradients and gathers travel layer by layer while a rank computes. Left out
+are latency, operators that are slow when they are small, embeddings, and slow nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import gcd
 
 from hpml.predict import zero
-from hpml.predict.collectives import all_reduce_bytes
-from hpml.predict.pipeline import bubble
+
+RESERVE = 0.1  # of a GPU's memory: its context, buffers of NCCL, fragments between tensors
 
 
 @dataclass(frozen=True)
 class Transformer:
-    """A transformer and its batch, which is `tokens` tokens in sequences of `sequence` each."""
+    """A transformer and its batch, which is `tokens` tokens in sequences of `sequence` each.
+
+    With `recompute`, a layer keeps only its input, and is computed once more in backward.
+    """
 
     layers: int
     width: int
     tokens: int
     sequence: int
+    recompute: bool = False
+    sequence_parallel: bool = False
 
     @property
     def parameters(self) -> int:
@@ -46,6 +56,17 @@ class Cluster:
     between: float
     number: int = 2
 
+    def half_all_reduce(self, ranks: int, apart: int, nbytes: float) -> float:
+        """Seconds of a reduce-scatter, or of an all-gather, of `nbytes` among so many ranks, each
+        `apart` from the next one.
+
+        On two levels: among those on a node, and then each of them with its like on other nodes,
+        on its own part (as in Cho et al. 2019, BlueConnect).
+        """
+        near = gcd(ranks, self.per_node // apart) if self.per_node % apart == 0 else 1
+        inside, between = (near - 1) / near, (ranks / near - 1) / ranks
+        return nbytes * (inside / self.inside + between / self.between)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -63,6 +84,11 @@ class Layout:
     seconds: float
     waits: float
 
+    @property
+    def of_a_copy(self) -> int:
+        """How many ranks hold one copy of the model."""
+        return self.pipeline * self.tensor
+
     def __str__(self) -> str:
         over = {"data": self.data, "pipeline": self.pipeline, "tensor": self.tensor}
         parts = [f"{name} {size}" for name, size in over.items() if size > 1]
@@ -73,61 +99,109 @@ class Layout:
 def layouts(model: Transformer, cluster: Cluster) -> Iterator[Layout]:
     """Every layout on all ranks of the cluster, whether or not it fits.
 
-    Tensor ranks are on one node. Micro-batches: powers of two that divide a copy's sequences.
+    Tensor ranks are on one node. Micro-batches are whole sequences.
     """
     for tensor in _divisors(cluster.ranks):
-        if tensor > cluster.per_node or model.width % tensor:
+        if cluster.per_node % tensor or model.width % tensor:
             continue
         for pipeline in _divisors(cluster.ranks // tensor):
             data = cluster.ranks // tensor // pipeline
             sequences, rest = divmod(model.tokens, data * model.sequence)
-            if model.layers % pipeline or rest:
+            if model.layers % pipeline or rest or not sequences:
                 continue
-            m = 1
-            while sequences % m == 0:
-                for stage in (0, 1, 3) if data > 1 else (0,):
-                    if stage < 3 or pipeline == 1:
-                        yield _layout(model, cluster, data, pipeline, tensor, stage, m)
-                m *= 2
+            for m in _divisors(sequences):
+                for stage in range(4) if data > 1 else (0,):
+                    yield layout(model, cluster, data, pipeline, tensor, stage, m)
 
 
-def choose(model: Transformer, cluster: Cluster) -> Layout | None:
-    """The layout that takes the least time of those that fit; the simplest of equals; or None."""
-    fitting = [one for one in layouts(model, cluster) if one.nbytes <= cluster.memory]
+def fitting(found: Iterable[Layout], memory: float) -> list[Layout]:
+    """Those that fit into `memory` bytes of a rank, less the reserve."""
+    return [one for one in found if one.nbytes <= (1 - RESERVE) * memory]
+
+
+def choose(model: Transformer, cluster: Cluster, stages: Iterable[int] = range(4)) -> Layout | None:
+    """The layout that takes the least time of those that fit; the simplest of equals; or None.
+
+    `stages`: those of ZeRO that it may have.
+    """
+    found = [one for one in fitting(layouts(model, cluster), cluster.memory) if one.stage in stages]
     simple = lambda one: (one.tensor * one.pipeline, one.stage, one.micro_batches)  # noqa: E731
-    return min(fitting, key=lambda one: (float(f"{one.seconds:.2g}"), simple(one)), default=None)
+    return min(found, key=lambda one: (float(f"{one.seconds:.2g}"), simple(one)), default=None)
 
 
-def _layout(
+def layout(
     model: Transformer, cluster: Cluster, data: int, pipeline: int, tensor: int, stage: int, m: int
 ) -> Layout:
+    """What one layout takes, with m micro-batches."""
     mine = model.parameters / tensor / pipeline
-    tokens = model.tokens / data  # of one copy
-    # About 34 bytes of activations for each token, layer and number of the width, in 16 bits
-    # (Korthikanti et al. 2022, section 4.1, equation 1, without the scores of attention)
-    kept = 17 * cluster.number * model.width * model.layers / pipeline / tensor
-    live = tokens / m * min(m, pipeline)  # as 1F1B has it
-    each = zero.MIXED_ADAM if cluster.number == 2 else zero.Bytes(4, 4, 8)
-    nbytes = zero.on_a_rank(stage, int(mine), data, each).total + kept * live
-    if stage == 3:
-        nbytes += 2 * cluster.number * mine / model.layers  # a layer in use, and the next one
-
-    compute = 6 * model.parameters * model.tokens / cluster.ranks / cluster.flops
-    idle = compute * bubble(pipeline, m) / (1 - bubble(pipeline, m))
-    activations = cluster.number * tokens * model.width
     layers = model.layers / pipeline
-    waited = 4 * layers * all_reduce_bytes(tensor, activations) / cluster.inside
-    if pipeline > 1:
-        near = cluster.ranks <= cluster.per_node
-        waited += 2 * activations / tensor / (cluster.inside if near else cluster.between)
-    # The gradients of the last micro-batch travel while its backward pass runs. With stage 3 every
-    # micro-batch gathers twice.
-    gathers = {0: 1, 1: 1, 3: 2 * m}[stage]
-    weights = (1 + gathers) / 2 * all_reduce_bytes(data, cluster.number * mine)
-    rate = cluster.inside if data * tensor * pipeline <= cluster.per_node else cluster.between
-    hides = compute if stage == 3 else compute * 2 / 3 / m
-    waited += max(0.0, weights / rate - hides)
-    return Layout(data, pipeline, tensor, stage, m, nbytes, compute + idle + waited, idle + waited)
+    tokens = model.tokens / data / m  # of a micro-batch
+    return Layout(
+        data,
+        pipeline,
+        tensor,
+        stage,
+        m,
+        _nbytes(model, cluster, mine, layers, tokens, (data, pipeline, tensor, stage, m)),
+        *_seconds(model, cluster, mine, layers, tokens, (data, pipeline, tensor, stage, m)),
+    )
+
+
+def _nbytes(
+    model: Transformer,
+    cluster: Cluster,
+    mine: float,
+    layers: float,
+    tokens: float,
+    sizes: tuple[int, int, int, int, int],
+) -> float:
+    """Bytes of a rank of the first stage, at most."""
+    data, pipeline, tensor, stage, m = sizes
+    each = zero.MIXED_ADAM if cluster.number == 2 else zero.Bytes(4, 4, 8)
+    held = zero.on_a_rank(stage, mine, data, each).total
+    if stage == 3:  # a layer in use, and the next one
+        held += (data - 1) / data * each.parameters * mine * min(1.0, 2 / layers)
+    # 34 bytes of activations for each token, layer and number of the width, in 16 bits; tensor
+    # ranks share 24 of them (Korthikanti et al. 2022, arXiv:2205.05198, sections 4.1 and 4.2,
+    # equations 1 and 2, without the scores of attention). Of a layer's input alone: 2
+    shared = 34 if model.sequence_parallel else 24
+    whole = (34 - shared + shared / tensor) * cluster.number / 2 * model.width * tokens
+    live = min(m, pipeline) * layers  # as 1F1B has it
+    if model.recompute:
+        return held + cluster.number * model.width * tokens * live + whole
+    return held + whole * live
+
+
+def _seconds(
+    model: Transformer,
+    cluster: Cluster,
+    mine: float,
+    layers: float,
+    tokens: float,
+    sizes: tuple[int, int, int, int, int],
+) -> tuple[float, float]:
+    """Seconds of a step, and of them those in which a rank computes nothing."""
+    data, pipeline, tensor, stage, m = sizes
+    forward = 2 * mine * tokens / cluster.flops
+    backward = (3 if model.recompute else 2) * forward
+    activations = cluster.number * model.width * tokens
+    reduces = 6 if model.recompute else 4
+    slot = forward + backward
+    slot += reduces * layers * 2 * cluster.half_all_reduce(tensor, 1, activations)
+    if pipeline > 1:  # each tensor rank sends its part (Narayanan et al. 2021, section 4.1)
+        near = cluster.per_node % cluster.ranks == 0
+        slot += 2 * activations / tensor / (cluster.inside if near else cluster.between)
+    half = cluster.half_all_reduce(data, tensor, cluster.number * mine)
+    # Gradients travel while the last micro-batch's backward pass runs; from stage 2 on in that of
+    # each, since nobody keeps them whole. In stage 3 each pass gathers layer by layer, ahead.
+    after = (
+        max(0.0, 2 * half - backward),
+        max(0.0, half - backward) + half,
+        m * max(0.0, half - backward) + half,
+        m * (max(0.0, half - forward) + max(0.0, 2 * half - backward)),
+    )[stage]
+    seconds = (m + pipeline - 1) * slot + after
+    return seconds, seconds - m * (forward + backward)
 
 
 def measured_flops(seconds: float = 0.3) -> float:

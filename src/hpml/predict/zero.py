@@ -25,7 +25,7 @@ class Bytes:
 MIXED_ADAM = Bytes(2, 2, 12)
 
 
-def on_a_rank(stage: int, parameters: int, ranks: int, each: Bytes = MIXED_ADAM) -> Bytes:
+def on_a_rank(stage: int, parameters: float, ranks: int, each: Bytes = MIXED_ADAM) -> Bytes:
     """Bytes that one of `ranks` holds of a model of so many `parameters`, without activations.
 
     Stage 0 is data parallelism: all of it on each rank. Stage 1 shards the states of the optimizer,

@@ -25,6 +25,7 @@ from hpml.modules.m08_case_studies.checks.instructors._layout_model import (
     nbytes,
     seconds,
 )
+from hpml.predict import which_split
 
 SEEDS = range(4)
 # As in the exercise's text
@@ -42,11 +43,15 @@ LAYOUT = {"data": 2, "tensor": 2, "pipeline": 2, "stage": 1, "micro_batches": 4}
 
 def test_the_worked_example_of_the_text():
     assert nbytes(MODEL, LAYOUT) == pytest.approx(740e6)
-    assert seconds(MODEL, CLUSTER, LAYOUT) == pytest.approx(26.3e-3)
-    copies = {**LAYOUT, "stage": 0}  # all of it hides
-    assert seconds(MODEL, CLUSTER, copies) == pytest.approx(26e-3)
-    gathered = {**LAYOUT, "stage": 3}
-    assert seconds(MODEL, CLUSTER, gathered) == pytest.approx(26e-3 + 8 * 0.3e-3)
+    step, u = 22.2e-3, 3e-3
+    forward, backward = 1.2e-3, 2.4e-3
+    assert seconds(MODEL, CLUSTER, LAYOUT) == pytest.approx(25.8e-3)
+    after = [2 * u - backward, 2 * u - backward, 4 * (u - backward) + u]
+    after += [4 * (2 * u - backward + u - forward)]
+    for stage, more in enumerate(after):
+        assert seconds(MODEL, CLUSTER, {**LAYOUT, "stage": stage}) == pytest.approx(step + more)
+    gathered = 60e6 / 2 * 2 / 5
+    assert nbytes(MODEL, {**LAYOUT, "stage": 3}) == pytest.approx(740e6 - 60e6 + gathered)
     assert illegal(MODEL, CLUSTER, LAYOUT) is None
 
 
@@ -59,6 +64,38 @@ def test_a_pipeline_leaves_the_first_stage_all_its_activations():
         return nbytes(model, layout) - nbytes(model, layout, "activations")
 
     assert activations(4) == pytest.approx(activations(1))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_its_model_is_that_of_the_lecture(seed):
+    """But for the order of ranks: there data ranks come before stages, here after them."""
+    draw = random.Random(seed)
+    found = []
+    while not found:
+        model, cluster = drawn_model(draw), drawn_cluster(draw)
+        found = list(layouts(model, cluster))
+    theirs = which_split.Transformer(
+        model["layers"],
+        model["width"],
+        model["sequences"] * model["tokens"],
+        model["tokens"],
+    )
+    on = which_split.Cluster(
+        cluster["ranks"],
+        cluster["per_node"],
+        cluster["memory"],
+        cluster["flops"],
+        cluster["inside"],
+        cluster["across"],
+    )
+    for one in found:
+        d, t, p, stage, m = (one[key] for key in KEYS)
+        other = which_split.layout(theirs, on, d, p, t, stage, m)
+        assert other.nbytes == pytest.approx(nbytes(model, one))
+        if d == 1 or p == 1:
+            near = cluster["per_node"] % (t * p) == 0
+            if p == 1 or near == (cluster["per_node"] % cluster["ranks"] == 0):
+                assert other.seconds == pytest.approx(seconds(model, cluster, one))
 
 
 def test_layouts_are_all_that_are_legal():

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from heapq import heapify, heappop
 from itertools import count
+from math import gcd
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,12 @@ def nbytes(model, layout):
     one = Split(**layout)
     shares = [Fraction(1, one.data if one.stage >= least else 1) for least in (3, 2, 1)]
     states = sum(b * s for b, s in zip((2, 2, 12), shares)) * one.parameters(model)
+    layers = Fraction(model["layers"], one.pipeline)
+    if one.stage == 3:
+        states += 2 * one.parameters(model) * (1 - shares[0]) * min(1, 2 / layers)
     each = (10 + Fraction(24, one.tensor)) * model["width"]
     live = min(one.micro_batches, one.pipeline) * one.tokens(model)
-    return float(states + each * live * Fraction(model["layers"], one.pipeline))
+    return float(states + each * live * layers)
 
 
 def seconds(model, cluster, layout):
@@ -36,8 +40,13 @@ def seconds(model, cluster, layout):
 
 
 def exact(model, cluster, one):
-    def rate(ranks):
-        return Fraction(cluster["inside" if cluster["per_node"] % ranks == 0 else "across"])
+    inside, across = Fraction(cluster["inside"]), Fraction(cluster["across"])
+
+    def half(ranks, apart):
+        near = gcd(ranks * apart, cluster["per_node"]) // apart  # 0: not one on a node
+        near = near if near and cluster["per_node"] % apart == 0 else 1
+        nodes = Fraction(ranks, near)
+        return (1 - Fraction(1, near)) / inside + (1 - 1 / nodes) / near / across
 
     tokens, n = one.tokens(model), one.parameters(model)
     compute = 6 * n * tokens / Fraction(cluster["flops"])
@@ -45,15 +54,19 @@ def exact(model, cluster, one):
     slot = compute
     if one.tensor > 1:
         reduces = 4 * Fraction(model["layers"], one.pipeline)
-        slot += reduces * 2 * (one.tensor - 1) * sent / one.tensor / rate(one.tensor)
+        slot += reduces * 2 * sent * half(one.tensor, 1)
+    copy = one.tensor * one.pipeline
     if one.pipeline > 1:
-        slot += 2 * sent / rate(cluster["ranks"])
+        slot += 2 * sent / one.tensor / (across if cluster["per_node"] % copy else inside)
     total = slot * (one.micro_batches + one.pipeline - 1)
     if one.data > 1:
-        u = Fraction(one.data - 1, one.data) * 2 * n / rate(one.data * one.tensor)
+        u = 2 * n * half(one.data, copy)
         for _ in range(one.micro_batches if one.stage > 1 else 1):
-            total += max(Fraction(0), u * (1 if one.stage else 2) - compute * 2 / 3)
-        total += u * {0: 0, 1: 1, 2: 1, 3: 2 * one.micro_batches}[one.stage]
+            times = 2 - one.stage % 3 if one.stage < 2 else one.stage - 1
+            total += max(Fraction(0), times * u - compute * 2 / 3)
+            if one.stage == 3:
+                total += max(Fraction(0), u - compute / 3)
+        total += u if one.stage in (1, 2) else 0
     return total
 
 

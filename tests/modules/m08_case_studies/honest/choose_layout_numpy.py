@@ -14,6 +14,8 @@ def columns(model, layouts):
 def all_bytes(model, layouts):
     d, t, p, stage, m, n, tokens = columns(model, layouts)
     held = n * (2 / d ** (stage > 2) + 2 / d ** (stage > 1) + 12 / d ** (stage > 0))
+    layers = model["layers"] / p
+    held = held + (stage == 3) * (2 - 2 / d) * n * np.minimum(1, 2 / layers)
     each = np.float32(model["width"] * model["layers"]) * (34 - 24 * (t - 1) / t)
     return held + tokens * each / p * np.minimum(m, p)
 
@@ -21,17 +23,21 @@ def all_bytes(model, layouts):
 def all_seconds(model, cluster, layouts):
     d, t, p, stage, m, n, tokens = columns(model, layouts)
 
-    def beta(block):
-        return np.where(cluster["per_node"] % block, 1 / cluster["across"], 1 / cluster["inside"])
+    def half(ranks, apart):
+        whole = cluster["per_node"] % apart == 0
+        near = np.where(whole, np.gcd(ranks, cluster["per_node"] // apart), 1)
+        return (1 - 1 / near) / cluster["inside"] + (1 / near - 1 / ranks) / cluster["across"]
 
     compute = n * tokens * (6 / cluster["flops"])
     sent = tokens * (2.0 * model["width"])
-    slot = compute + 8 * model["layers"] * (1 - 1 / t) / p * sent * beta(t)
-    slot = slot + (p > 1) * 2 * sent * beta(d * t * p)
-    u = (2 - 2 / d) * n * beta(d * t)
-    exposed = np.clip(u * (1 + (stage == 0)) - compute / 1.5, 0, None)
-    gathers = np.choose(stage, [0 * m, 0 * m + 1, 0 * m + 1, 2 * m])
-    return slot * (m + p - 1) + exposed * np.where(stage > 1, m, 1) + gathers * u
+    slot = compute + 8 * model["layers"] / p * sent * half(t, 1)
+    far = np.where(cluster["per_node"] % (t * p), cluster["across"], cluster["inside"])
+    slot = slot + (p > 1) * 2 * sent / t / far
+    u = 2 * n * half(d, t * p)
+    exposed = np.clip(u * (1 + (stage % 3 == 0)) - compute / 1.5, 0, None)
+    exposed = exposed + (stage == 3) * np.clip(u - compute / 3, 0, None)
+    once = ((stage == 1) | (stage == 2)) * u
+    return slot * (m + p - 1) + exposed * np.where(stage > 1, m, 1) + once
 
 
 ORDER = ("data", "tensor", "pipeline", "stage", "micro_batches")

@@ -24,26 +24,36 @@ def held(model, at):
     shared = 1 / at.data.double()
     whole = [torch.where(at.stage < first, 1.0, shared) for first in (3, 2, 1)]
     states = parameters(model, at) * (2 * whole[0] + 2 * whole[1] + 12 * whole[2])
+    few = torch.clamp(2 * at.pipeline / model["layers"], max=1.0)
+    states = states + torch.where(at.stage == 3, 1 - shared, 0.0) * 2 * parameters(model, at) * few
     each = model["width"] * (24 / at.tensor.double() + 10) * model["layers"] / at.pipeline
     return states + each * tokens(model, at) * torch.minimum(at.pipeline, at.micro_batches)
 
 
 def taken(model, cluster, at):
+    nodes = torch.tensor(cluster["per_node"])
+
     def beta(block):
-        inside = torch.remainder(torch.tensor(cluster["per_node"]), block) == 0
+        inside = torch.remainder(nodes, block) == 0
         return torch.where(inside, 1 / cluster["inside"], 1 / cluster["across"]).double()
+
+    def half(ranks, apart):
+        on_node = torch.gcd(ranks, torch.div(nodes, apart, rounding_mode="floor"))
+        near = torch.where(torch.remainder(nodes, apart) == 0, on_node, 1).double()
+        return (1 - 1 / near) / cluster["inside"] + (1 / near - 1 / ranks) / cluster["across"]
 
     n, sent = parameters(model, at), 2 * tokens(model, at) * model["width"]
     compute = 3 * n * sent / model["width"] / cluster["flops"]
-    reduces = 8 * model["layers"] / at.pipeline * (1 - 1 / at.tensor.double())
-    on = (at.pipeline > 1) * 2 * beta(at.data * at.tensor * at.pipeline)
-    slot = compute + sent * (reduces * beta(at.tensor) + on)
-    u = (1 - 1 / at.data.double()) * 2 * n * beta(at.data * at.tensor)
-    late = torch.relu(torch.where(at.stage == 0, 2 * u, u) - compute / 1.5)
+    copy = at.tensor * at.pipeline
+    reduces = 8 * model["layers"] / at.pipeline * half(at.tensor, torch.ones_like(at.tensor))
+    on = (at.pipeline > 1) * 2 / at.tensor * beta(copy)
+    slot = compute + sent * (reduces + on)
+    u = 2 * n * half(at.data, copy)
+    late = torch.relu(torch.where(at.stage % 3 == 0, 2 * u, u) - compute / 1.5)
+    late = late + torch.where(at.stage == 3, torch.relu(u - compute / 3), 0.0)
     times = torch.where(at.stage >= 2, at.micro_batches, 1)
-    gathers = torch.stack([0 * times, 0 * times + 1, 0 * times + 1, 2 * times])
-    gathers = gathers.gather(0, at.stage.expand(times.shape)[None])[0]
-    return slot * (at.micro_batches + at.pipeline - 1) + times * late + gathers * u
+    after = torch.where((at.stage == 1) | (at.stage == 2), u, 0.0)
+    return slot * (at.micro_batches + at.pipeline - 1) + times * late + after
 
 
 def nbytes(model, layout):

@@ -47,16 +47,16 @@ STEPS = {
     "choose_layout": {
         "second": (
             "Which of the four kinds of bytes is divided by data at stage 1, 2 and 3? How many "
-            "micro-batches' activations are alive at once? A group of ranks is inside a node if "
-            "what divides what?"
+            "micro-batches' activations are alive at once? How many of a group's ranks are on one "
+            "node, if they are s apart?"
         ),
         "nearly": (
             "nbytes: 2n, 2n and 12n, of which the stage divides some by data, and the "
             "activations of min(m, p) micro-batches. seconds: m + p - 1 slots, each compute, "
-            "four all-reduces for each layer, and with p > 1 the sends. Then gradients: 2u in "
-            "stage 0, else u, less two thirds of a slot's compute, never below 0; m times from "
-            "stage 2 on. Then parameters: u in stages 1 and 2, 2u m in stage 3. choose: of all "
-            "legal layouts that fit, the one with the least seconds."
+            "eight halves of an all-reduce for each layer, and with p > 1 the sends. Then what "
+            "travels: never below 0, less a third or two thirds of a slot's compute, each time it "
+            "hides; stage 3 is m times both passes. choose: of all legal layouts that fit, the one "
+            "with the least seconds."
         ),
     },
 }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hpml.predict.collectives import Cost, all_reduce_seconds
 
-CLOSE = 0.35  # relative: how far a speed-up may be from the model's, which has no latencies
+CLOSE = 0.2  # relative: how far a speed-up may be from the model's
 
 
 @dataclass(frozen=True)

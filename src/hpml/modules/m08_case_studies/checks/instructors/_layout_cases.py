@@ -62,12 +62,15 @@ NARROW: dict[str, Callable[[Sequence[Found], dict[str, Any]], list[Found]]] = {
 # What is forgotten about a layout's price: names of `_layout_model`
 PRICES = (
     "activations", "bubble:none", "level:inside", "level:larger", "all_reduces:half", "free",
-    "hidden:all", "waited", "sends:one_way", "once:gathers", "once:gradients",
+    "hidden:all", "two_levels:data", "gathers", "waited:never", "sends:one_way",
+    "once:gathers", "once:gradients",
 )  # fmt: skip
 # What a layout has to divide: names of `_layout_legal.illegal`
 DIVIDED = ("layers", "heads", "batch")
 # What decides where memory is scarce
-SCARCE = ("memory", "activations", "sharding", "waited", "batch", "all_stages:3")
+SCARCE = (
+    "memory", "activations", "sharding", "waited:never", "batch", "all_stages:3", "once:gradients",
+)  # fmt: skip
 DECISIVE = ("memory", *PRICES, *DIVIDED, *NARROW)
 
 
