@@ -1,14 +1,16 @@
 """./hpml predict: the table, the curve, measurements of one's own, and one line for bad input."""
 
 import math
+from statistics import median
 
 import pytest
 import rich
 
 from hpml import cli
 from hpml.errors import UserError
-from hpml.predict import foretell_run
+from hpml.predict import foretell_run, published_foretold, published_scaling
 from hpml.predict.foretell_run import Asked, sizes
+from hpml.predict.scaling_fit import Point
 
 ASKED = Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit")
 
@@ -47,7 +49,7 @@ def test_own_measurements_narrow_the_interval_and_are_drawn(own, tmp_path, capsy
     picture = tmp_path / "curve.png"
     assert run("--fit", str(own), "--batch", "64", "--out", str(picture)) == 0
     shown = capsys.readouterr().out
-    assert "One rank: 340 images/s with 64 a step, as given." in shown
+    assert "One rank: 340 images/s with 64 a step, as you measured." in shown
     assert "Two constants fitted on 8, 16 ranks of yours" in shown
     assert picture.read_bytes().startswith(b"\x89PNG")
     without = foretell_run.foretell_run(ASKED).fitted.interval(256)
@@ -77,6 +79,60 @@ def test_points_within_a_node_are_said_to_leave_the_network_open(tmp_path):
     file.write_text("ranks,images_per_s\n1,340\n2,670\n4,1300\n")
     made = foretell_run.foretell_run(ASKED, [file])
     assert made.notes[-1].startswith("None of them used the network between nodes")
+
+
+def test_runs_of_one_node_never_make_it_worse():
+    """Beyond the node, on all published tables that begin with one."""
+    errors, inside = {"none": [], "fitted": []}, []
+    for rows in published_scaling.tables().values():
+        near = [row for row in rows if row.nodes == 1]
+        far = [row for row in rows if row.nodes > 1]
+        if published_foretold.why_not(rows) or rows[0].ranks > 1 or len(near) < 2 or not far:
+            continue
+        training = published_foretold.training(rows)
+        points = [Point(row.ranks, published_foretold.images_per_s(row)) for row in near]
+        fitted = published_foretold.inside_a_node(training, points)
+        for name, one in (("none", published_foretold.commonly(training)), ("fitted", fitted)):
+            errors[name] += [
+                abs(one.predict(row.ranks).images_per_s / published_foretold.images_per_s(row) - 1)
+                for row in far
+            ]
+        inside += [
+            published_foretold.images_per_s(row) in fitted.interval(row.ranks) for row in far
+        ]
+    assert len(inside) > 100
+    assert median(errors["fitted"]) < 0.7 * median(errors["none"])
+    assert sum(inside) / len(inside) >= 0.88
+
+
+def test_images_per_gpu_are_noticed(tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text("ranks,images_per_s\n1,340\n8,330\n16,320\n")
+    notes = foretell_run.foretell_run(ASKED, [file]).notes
+    assert notes[-2].startswith("On 8 ranks 330 images/s, where one has 340: is that per GPU?")
+    assert notes[-1].endswith("Give those of all ranks together.")
+
+
+def test_a_run_that_does_not_fit_the_others_is_named(own):
+    own.write_text(own.read_text() + "32,4900\n")
+    notes = foretell_run.foretell_run(ASKED, [own]).notes
+    assert any("on 32 ranks 4,900 images/s were measured" in note for note in notes)
+    assert not any("per GPU" in note for note in notes)
+
+
+def test_a_size_far_beyond_what_was_measured_says_so(own, capsys):
+    run("--fit", str(own), "--batch", "64", "--ranks", "64-128")
+    assert "128 ranks are 8 times your largest run" in " ".join(capsys.readouterr().out.split())
+    run("--fit", str(own), "--batch", "64", "--ranks", "64")
+    assert "your largest run" not in capsys.readouterr().out
+
+
+def test_a_batch_that_nobody_gave_is_said_to_be_the_published_one(tmp_path, capsys):
+    file = tmp_path / "own.csv"
+    file.write_text("ranks,images_per_s\n1,340\n")
+    run("--fit", str(file))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "340 images/s, as you measured, with 64 a step, as was published" in shown
 
 
 def test_what_is_asked_for_reaches_the_training():
@@ -113,6 +169,9 @@ def test_other_forms_of_ranks_are_refused(wrong):
         (["--within", "string"], "network 'string': give a rate"),
         (["--algorithm", "gossip"], "all-reduce 'gossip' is not one of"),
         (["--images-per-s", "-3"], "images_per_s is -3"),
+        (["--images-per-s", "0", "--batch", "4"], "images_per_s is 0"),
+        (["--batch", "4"], "is published with 64 images a step: give --images-per-s for 4 too"),
+        (["--gpu", "a100"], "or one of the processors K80, "),
         (["--bucket-mib", "0"], "bucket_bytes is 0"),
         (["--loader", "0"], "input, each, is 0.0 images/s"),
         (["--ranks", "x"], "--ranks 'x'"),

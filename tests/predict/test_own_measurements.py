@@ -23,6 +23,20 @@ def test_a_table_of_ranks_and_images_per_second(tmp_path):
     assert own.between is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffGPUs;Images/sec\r\n1;100,5\r\n4;390\r\n;\r\n",
+        " Ranks , Images per second \n1, 100.5\n\n4, 390\n",
+        "n_gpus\timg/s\n1\t100.5\n4\t390\n",
+    ],
+)
+def test_a_table_as_spreadsheets_write_it(tmp_path, text):
+    file = tmp_path / "sheet.csv"
+    file.write_text(text, encoding="utf-8")
+    assert read([file]).points == (Point(1, 100.5), Point(4, 390.0))
+
+
 def test_several_histories_of_training_runs(tmp_path):
     epoch = Epoch(1, 1.0, 0.5, 1.0, 0.5, 0.1, 10.0, 0.0)
     files = []
@@ -52,7 +66,7 @@ def test_times_of_all_reduces_as_the_job_script_writes_them(tmp_path):
     ("name", "text", "what"),
     [
         ("a.csv", "", "give a CSV with the columns ranks and images_per_s"),
-        ("a.csv", "x,y\n1,2\n", "give a CSV with the columns ranks and images_per_s"),
+        ("a.csv", "x,y\n1,2\n", r"columns ranks and images_per_s \(found: x, y\)"),
         ("a.csv", "ranks,images_per_s\n2,fast\n", "images_per_s is 'fast'"),
         ("a.csv", "ranks,images_per_s\n2\n", "images_per_s is None"),
         ("a.csv", "ranks,images_per_s\n0,5\n", "ranks is '0'"),

@@ -63,7 +63,7 @@ def predict(
     import rich.box
     from rich.table import Table
 
-    from hpml.predict.foretell_run import Asked, foretell_run, sizes
+    from hpml.predict.foretell_run import Asked, beyond, foretell_run, sizes
 
     wanted = sizes(ranks)
     foretold = foretell_run(
@@ -109,7 +109,7 @@ def predict(
             *(f"{one.step.shares[name]:.0%}" for name in parts),
         )
     rich.print(table)
-    for line in foretold.notes:
+    for line in filter(None, (*foretold.notes, beyond(fitted, wanted[-1]))):
         rich.get_console().print(line, highlight=False, soft_wrap=True, markup=False)
     if out is not None:
         from hpml.predict.scaling_picture import scaling_picture

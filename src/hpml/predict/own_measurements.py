@@ -10,6 +10,7 @@ Three kinds of file, known by their columns or fields:
 import csv
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,12 @@ from hpml.errors import UserError
 from hpml.predict.collectives import Cost
 from hpml.predict.scaling_fit import Point
 
-RANKS = ("ranks", "world_size", "gpus")
-SPEED = ("images_per_s", "images_per_second")
+# Names of columns as people write them: small letters, with _ for all that is no letter or digit
+RANKS = ("ranks", "world_size", "gpus", "n_gpus", "num_gpus", "processes")
+SPEED = (
+    "images_per_s", "images_per_second", "images_per_sec", "images_s", "images_sec", "img_s",
+    "img_sec", "imgs_s", "throughput",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def read(paths: Sequence[Path]) -> Own:
     between = None
     for path in paths:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # spreadsheets begin with a mark
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "is not text"
             raise UserError(f"--fit {path}: {why}") from None
@@ -64,7 +69,7 @@ def read(paths: Sequence[Path]) -> Own:
     return Own(tuple(Point(ranks, best[ranks]) for ranks in sorted(best)), batch, between)
 
 
-def _history(path: Path, text: str) -> list[dict[str, str]]:
+def _history(path: Path, text: str) -> list[dict[str, str | None]]:
     try:
         fields = json.loads(text)
     except ValueError:
@@ -76,16 +81,32 @@ def _history(path: Path, text: str) -> list[dict[str, str]]:
     return [{name: str(value) for name, value in fields.items() if name in (*RANKS, *SPEED)}]
 
 
-def _table(path: Path, text: str) -> list[dict[str, str]]:
-    rows = list(csv.DictReader(text.splitlines()))
+def _table(path: Path, text: str) -> list[dict[str, str | None]]:
+    lines = [line for line in text.splitlines() if line.strip(" \t,;")]
+    marks = [mark for mark in ";\t" if lines and mark in lines[0]]
+    rows = [
+        {_plain(name): _cell(value, marks) for name, value in row.items() if isinstance(name, str)}
+        for row in csv.DictReader(lines, delimiter=marks[0] if marks else ",")
+    ]
     names = set(rows[0]) if rows else set()
     study = names & set(RANKS) and names & set(SPEED)
     if not study and not {"algorithm", "ranks", "bytes", "seconds"} <= names:
+        found = f" (found: {', '.join(sorted(names))})" if names else ""
         raise UserError(
-            f"--fit {path}: give a CSV with the columns ranks and images_per_s, or an "
+            f"--fit {path}: give a CSV with the columns ranks and images_per_s{found}, or an "
             "all_reduce.csv of slurm/01_allreduce.slurm"
         )
     return rows
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+
+
+def _cell(value: str | None, marks: Sequence[str]) -> str | None:
+    """A number with a decimal comma as one with a point, where commas do not part columns."""
+    value = value.strip() if isinstance(value, str) else None
+    return value.replace(",", ".") if value and marks else value
 
 
 def _number(path: Path, row: Mapping[str, str | None], names: Iterable[str]) -> float:
@@ -100,7 +121,7 @@ def _number(path: Path, row: Mapping[str, str | None], names: Iterable[str]) -> 
     return value
 
 
-def _cost(path: Path, rows: Sequence[Mapping[str, str]]) -> Cost:
+def _cost(path: Path, rows: Sequence[Mapping[str, str | None]]) -> Cost:
     """α and β from the two ends of the ring's times: 2 (p-1) α + 2 (p-1)/p · n β.
 
     With several ranks on each node they share its link, and a ring crosses it once: β is the

@@ -31,6 +31,7 @@ RATES = tuple(0.02 ** (1 - step / 40) for step in range(41))  # 2 % of the nomin
 STRAGGLING = tuple(0.001 * 500 ** (step / 40) for step in range(41))  # of compute: 0.1 % to half
 NOISE = 0.03  # standard deviation of a published figure about such a model, over the figure
 INTERVAL = 0.90
+MISSED = 3 * NOISE  # of a point: the model and it do not agree
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,15 @@ class Fitted:
         tails = ((1 - share) / 2, (1 + share) / 2)
         return Interval(*(_quantile(noisy, weights, tail) for tail in tails))
 
+    def missed(self) -> list[Point]:
+        """The points of several ranks that it does not meet, by more than MISSED."""
+        return [
+            point
+            for point in self.points
+            if point.ranks > 1
+            and abs(self.predict(point.ranks).images_per_s / point.images_per_s - 1) > MISSED
+        ]
+
     @property
     def constants(self) -> Constants:
         """The median of each by weight: to be looked at; what is foretold rests on all."""
@@ -98,11 +108,17 @@ class Fitted:
 _DEVIATIONS = np.array([NormalDist().inv_cdf((step + 0.5) / 15) for step in range(15)])
 
 
-def fit(training: Training, points: Sequence[Point], rates: tuple[float, ...] = RATES) -> Fitted:
+def fit(
+    training: Training,
+    points: Sequence[Point],
+    rates: tuple[float, ...] = RATES,
+    prior: np.ndarray | None = None,
+) -> Fitted:
     """Weigh the constants by `points` of more than one rank; with none, all weigh the same.
 
     A point on one rank is what `training.images_per_s` stands for: it says nothing of the
-    constants. Raises ValueError for images/s that are not above 0.
+    constants. `prior`: what they weigh before any point is seen, each above 0. Raises ValueError
+    for images/s that are not above 0.
     """
     misfit = np.zeros((len(rates), len(STRAGGLING)))
     for point in points:
@@ -111,6 +127,8 @@ def fit(training: Training, points: Sequence[Point], rates: tuple[float, ...] = 
         if point.ranks > 1:
             foretold = point.ranks * training.batch / _steps(training, point.ranks, rates).seconds
             misfit += (np.log(point.images_per_s / foretold) / NOISE) ** 2 / 2
+    if prior is not None:
+        misfit -= np.log(prior)
     weights = np.exp(misfit.min() - misfit)
     return Fitted(training, tuple(points), rates, weights / weights.sum())
 
