@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich import box
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from hpml.bench.table import machine_conditions
+from hpml.predict import by_factor
 from hpml.predict.published_foretold import MEDIAN, WORST, Table, foretold
 from hpml.predict.scaling_misses import why_missed
 
@@ -32,12 +33,17 @@ class Predicted:
 
         console.print(_rows(self.tables))
         console.print(_tables(self.tables))
+        line(by_factor.as_table(self.by_factor()))
         for text in self.sentences():
             line(text)
         for name, why in self.left_out.items():
             line(f"not foretold: {name}: {why}")
         for name, value in self.conditions.items():
             line(f"{name}: {value}")
+
+    def by_factor(self) -> list[by_factor.Group]:
+        """Errors by how far beyond the fitted sizes a row is, beside two opponents."""
+        return by_factor.groups(by_factor.rows(self.tables))
 
     def sentences(self) -> list[str]:
         """What came out, misses first."""
@@ -70,6 +76,7 @@ class Predicted:
             "conditions": self.conditions,
             "sentences": self.sentences(),
             "left_out": self.left_out,
+            "by_factor": [asdict(group) for group in self.by_factor()],
             "rows": [
                 {
                     "table": table.name,
