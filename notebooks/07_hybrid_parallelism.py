@@ -1482,6 +1482,38 @@ conclude(
 # `published_layouts.csv`, beside this lecture's code.
 
 # %% [markdown]
+# ## 14. On the cluster
+#
+# `hpml.train` splits a vision transformer in each of these ways, and its losses are those of data
+# parallel training: `--shard zero1` or `--shard fsdp`, `--tensor N`, `--pipeline N`, or several of
+# them as a mesh. `slurm/07_fsdp.slurm`, `07_tensor.slurm` and `07_pipeline.slurm` submit it, and each has
+# a version for GPUs.
+#
+# ```
+# sbatch slurm/07_fsdp.slurm --shard zero1
+# ./hpml bench shard
+# ```
+#
+# The second line runs here: images/s and peak bytes of each way, in turn.
+#
+# ### Names that you will meet *(more)*
+#
+# - **DeepSpeed** is the library of ZeRO's authors. Its stages 1 to 3 are those of section 7, and its
+#   pipeline is that of section 4.
+# - **HSDP**, hybrid sharding: FSDP inside a node, copies of it across. It is section 8's mesh with
+#   shards in place of tensors: gathers use the fast links, and a rank holds more. `fully_shard` takes
+#   such a mesh of two dimensions.
+# - **Sequence parallelism** is section 6, **context parallelism** section 12: a sequence that is too
+#   long for one rank is cut, and keys travel.
+# - **Expert parallelism** is section 11. On many nodes its all-to-all is what waits, so a token may
+#   choose experts on few nodes only (DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2).
+# - **MFU**, model FLOP/s utilization: 6 × parameters × tokens/s, over the peak FLOP/s of all GPUs
+#   (Chowdhery et al. 2022, PaLM, arXiv:2204.02311, appendix B). What is recomputed does not count.
+#   Section 13 assumed 40 %; Llama 3 had 38 to 43 % (its table 4).
+# - **MLPerf Training** has rules for the time until a given quality. So it counts what images/s leave
+#   out: a batch that is too large for the accuracy.
+
+# %% [markdown]
 # ## What to take home
 #
 # - Split first what is largest: optimizer states and gradients (ZeRO), then parameters (FSDP), then

@@ -1209,6 +1209,9 @@ conclude(
 )
 
 # %% [markdown]
+# By hand this was found for AlexNet: convolutions by data, linear layers by model (Krizhevsky 2014, *One
+# weird trick for parallelizing convolutional neural networks*, arXiv:1404.5997).
+#
 # Both papers have more ways to split each operator, and FlexFlow's price is a simulated time. The
 # three parts are those above: a space of legal layouts, a price, a search. A search is as good as its
 # price: what that leaves out (here latency, and operators that are slow when they are small), no
@@ -1356,7 +1359,10 @@ conclude(
 )
 
 # %% [markdown]
-# So a long job needs `checkpoint` (module 06). The more GPUs it has, the more often it has to save.
+# So a long job needs `checkpoint` (module 06). The more GPUs it has, the more often it has to save. If
+# saving takes *C* and two interruptions are *M* apart on average, least is lost when √(2 *C* *M*) lie
+# between two checkpoints (Young 1974; Daly 2006 has the next terms). With a minute and 3.1 hours that
+# is every 19 minutes.
 
 # %% [markdown]
 # ## 10. The race *(more)*
@@ -1882,6 +1888,15 @@ conclude(
 #
 # - Goyal et al. 2017, *Accurate, large minibatch SGD: training ImageNet in 1 hour*:
 #   https://arxiv.org/abs/1706.02677
+# - Cho et al. 2017, *PowerAI DDL*: https://arxiv.org/abs/1708.02188; Awan et al. 2018, *Optimized
+#   broadcast for deep learning workloads on dense-GPU InfiniBand clusters: MPI or NCCL?*:
+#   https://arxiv.org/abs/1707.09414
+# - Narayanan et al. 2021, *Efficient large-scale language model training on GPU clusters*:
+#   https://arxiv.org/abs/2104.04473; Grattafiori et al. 2024, *The Llama 3 herd of models*, section
+#   3.3: https://arxiv.org/abs/2407.21783
+# - Young 1974, *A first order approximation to the optimum checkpoint interval*, CACM 17 (9); Daly
+#   2006, *A higher order estimate of the optimum checkpoint interval for restart dumps*, Future
+#   Generation Computer Systems 22 (3)
 
 # %% [markdown]
 # ## Where next
