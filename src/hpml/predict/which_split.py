@@ -133,75 +133,80 @@ def layout(
     model: Transformer, cluster: Cluster, data: int, pipeline: int, tensor: int, stage: int, m: int
 ) -> Layout:
     """What one layout takes, with m micro-batches."""
-    mine = model.parameters / tensor / pipeline
-    layers = model.layers / pipeline
-    tokens = model.tokens / data / m  # of a micro-batch
-    return Layout(
-        data,
-        pipeline,
-        tensor,
-        stage,
-        m,
-        _nbytes(model, cluster, mine, layers, tokens, (data, pipeline, tensor, stage, m)),
-        *_seconds(model, cluster, mine, layers, tokens, (data, pipeline, tensor, stage, m)),
-    )
+    part = _Part(model, cluster, data, pipeline, tensor, stage, m)
+    seconds, waits = part.seconds()
+    return Layout(data, pipeline, tensor, stage, m, part.nbytes(), seconds, waits)
 
 
-def _nbytes(
-    model: Transformer,
-    cluster: Cluster,
-    mine: float,
-    layers: float,
-    tokens: float,
-    sizes: tuple[int, int, int, int, int],
-) -> float:
-    """Bytes of a rank of the first stage, at most."""
-    data, pipeline, tensor, stage, m = sizes
-    each = zero.MIXED_ADAM if cluster.number == 2 else zero.Bytes(4, 4, 8)
-    held = zero.on_a_rank(stage, mine, data, each).total
-    if stage == 3:  # a layer in use, and the next one
-        held += (data - 1) / data * each.parameters * mine * min(1.0, 2 / layers)
-    # 34 bytes of activations for each token, layer and number of the width, in 16 bits; tensor
-    # ranks share 24 of them (Korthikanti et al. 2022, arXiv:2205.05198, sections 4.1 and 4.2,
-    # equations 1 and 2, without the scores of attention). Of a layer's input alone: 2
-    shared = 34 if model.sequence_parallel else 24
-    whole = (34 - shared + shared / tensor) * cluster.number / 2 * model.width * tokens
-    live = min(m, pipeline) * layers  # as 1F1B has it
-    if model.recompute:
-        return held + cluster.number * model.width * tokens * live + whole
-    return held + whole * live
+@dataclass(frozen=True)
+class _Part:
+    """What a rank of the first stage has of the model and of its batch."""
 
+    model: Transformer
+    cluster: Cluster
+    data: int
+    pipeline: int
+    tensor: int
+    stage: int
+    m: int
 
-def _seconds(
-    model: Transformer,
-    cluster: Cluster,
-    mine: float,
-    layers: float,
-    tokens: float,
-    sizes: tuple[int, int, int, int, int],
-) -> tuple[float, float]:
-    """Seconds of a step, and of them those in which a rank computes nothing."""
-    data, pipeline, tensor, stage, m = sizes
-    forward = 2 * mine * tokens / cluster.flops
-    backward = (3 if model.recompute else 2) * forward
-    activations = cluster.number * model.width * tokens
-    reduces = 6 if model.recompute else 4
-    slot = forward + backward
-    slot += reduces * layers * 2 * cluster.half_all_reduce(tensor, 1, activations)
-    if pipeline > 1:  # each tensor rank sends its part (Narayanan et al. 2021, section 4.1)
-        near = cluster.per_node % cluster.ranks == 0
-        slot += 2 * activations / tensor / (cluster.inside if near else cluster.between)
-    half = cluster.half_all_reduce(data, tensor, cluster.number * mine)
-    # Gradients travel while the last micro-batch's backward pass runs; from stage 2 on in that of
-    # each, since nobody keeps them whole. In stage 3 each pass gathers layer by layer, ahead.
-    after = (
-        max(0.0, 2 * half - backward),
-        max(0.0, half - backward) + half,
-        m * max(0.0, half - backward) + half,
-        m * (max(0.0, half - forward) + max(0.0, 2 * half - backward)),
-    )[stage]
-    seconds = (m + pipeline - 1) * slot + after
-    return seconds, seconds - m * (forward + backward)
+    @property
+    def parameters(self) -> float:
+        return self.model.parameters / self.tensor / self.pipeline
+
+    @property
+    def layers(self) -> float:
+        return self.model.layers / self.pipeline
+
+    @property
+    def activations(self) -> float:
+        """Bytes of a micro-batch's between two layers."""
+        return self.cluster.number * self.model.width * self.model.tokens / self.data / self.m
+
+    def nbytes(self) -> float:
+        """What the rank holds, at most."""
+        each = zero.MIXED_ADAM if self.cluster.number == 2 else zero.Bytes(4, 4, 8)
+        held = zero.on_a_rank(self.stage, self.parameters, self.data, each).total
+        if self.stage == 3:  # a layer in use, and the next one
+            others = (self.data - 1) / self.data * each.parameters * self.parameters
+            held += others * min(1.0, 2 / self.layers)
+        # 34 bytes of activations for each token, layer and number of the width, in 16 bits; tensor
+        # ranks share 24 of them (Korthikanti et al. 2022, arXiv:2205.05198, sections 4.1 and 4.2,
+        # equations 1 and 2, without the scores of attention). Of a layer's input alone: 2
+        shared = 34 if self.model.sequence_parallel else 24
+        whole = (34 - shared + shared / self.tensor) / 2 * self.activations
+        live = min(self.m, self.pipeline) * self.layers  # as 1F1B has it
+        if self.model.recompute:
+            return held + self.activations * live + whole
+        return held + whole * live
+
+    def seconds(self) -> tuple[float, float]:
+        """Of a step, and of them those in which a rank computes nothing."""
+        cluster, again = self.cluster, self.model.recompute
+        tokens = self.model.tokens / self.data / self.m
+        forward = 2 * self.parameters * tokens / cluster.flops
+        backward = (3 if again else 2) * forward
+        reduces = (6 if again else 4) * self.layers
+        slot = forward + backward
+        slot += reduces * 2 * cluster.half_all_reduce(self.tensor, 1, self.activations)
+        if (
+            self.pipeline > 1
+        ):  # each tensor rank sends its part (Narayanan et al. 2021, section 4.1)
+            near = cluster.per_node % cluster.ranks == 0
+            rate = cluster.inside if near else cluster.between
+            slot += 2 * self.activations / self.tensor / rate
+        nbytes = cluster.number * self.parameters
+        half = cluster.half_all_reduce(self.data, self.tensor, nbytes)
+        # Gradients travel while the last micro-batch's backward pass runs; from stage 2 on in that
+        # of each, since nobody keeps them whole. In stage 3 each pass gathers layer by layer, ahead.
+        after = (
+            max(0.0, 2 * half - backward),
+            max(0.0, half - backward) + half,
+            self.m * max(0.0, half - backward) + half,
+            self.m * (max(0.0, half - forward) + max(0.0, 2 * half - backward)),
+        )[self.stage]
+        seconds = (self.m + self.pipeline - 1) * slot + after
+        return seconds, seconds - self.m * (forward + backward)
 
 
 def measured_flops(seconds: float = 0.3) -> float:
