@@ -189,16 +189,14 @@ class _Part:
         reduces = (6 if again else 4) * self.layers
         slot = forward + backward
         slot += reduces * 2 * cluster.half_all_reduce(self.tensor, 1, self.activations)
-        if (
-            self.pipeline > 1
-        ):  # each tensor rank sends its part (Narayanan et al. 2021, section 4.1)
+        if self.pipeline > 1:  # tensor ranks send parts (Narayanan et al. 2021, section 4.1)
             near = cluster.per_node % cluster.ranks == 0
             rate = cluster.inside if near else cluster.between
             slot += 2 * self.activations / self.tensor / rate
         nbytes = cluster.number * self.parameters
         half = cluster.half_all_reduce(self.data, self.tensor, nbytes)
         # Gradients travel while the last micro-batch's backward pass runs; from stage 2 on in that
-        # of each, since nobody keeps them whole. In stage 3 each pass gathers layer by layer, ahead.
+        # of each: nobody keeps them whole. In stage 3 each pass gathers layer by layer, ahead.
         after = (
             max(0.0, 2 * half - backward),
             max(0.0, half - backward) + half,
