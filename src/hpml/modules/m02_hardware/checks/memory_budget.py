@@ -266,8 +266,11 @@ def picture(check: Check, source: str) -> Picture:
     figure = kinds_picture(budgets, at, title=title, line="peak, measured", at="MB")
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=110, facecolor="white")
+    # Of resident memory: in words it would be another text each time
     return Picture(
-        image.getvalue(), f"{title}, on three networks that were drawn for this picture."
+        image.getvalue(),
+        "Your budgets, beside the peaks that were measured, of three networks that were drawn for "
+        "this picture.",
     )
 
 
