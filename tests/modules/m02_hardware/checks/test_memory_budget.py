@@ -152,4 +152,4 @@ def test_a_library_that_needs_much_to_work_in_costs_nobody_a_point(answered):
 def test_the_picture_shows_an_answer_beside_the_peaks(solution):
     drawn = CHECK.picture(CHECK, solution("memory_budget"))
     assert drawn.png.startswith(b"\x89PNG")
-    assert "of the peaks that were measured" in drawn.words
+    assert "beside the peaks that were measured" in drawn.words
