@@ -50,6 +50,7 @@ def test_every_row_has_an_attack():
     } - rows == ELSEWHERE
 
 
+@pytest.mark.timeout(2400)  # where all are new; 600 s is for one thing
 @sandboxed
 @grouped
 @pytest.mark.parametrize("long", [False, True], ids=["quick", "long"])

@@ -76,6 +76,7 @@ def test_every_exercise_is_answered_by_somebody_unusual():
     assert len(ALL) >= 40
 
 
+@pytest.mark.timeout(2400)  # where all are new; 600 s is for one thing
 @pytest.mark.usefixtures("sandboxed")
 @pytest.mark.measures
 def test_the_grader_gives_full_marks_to_solutions_and_to_unusual_right_answers(
