@@ -81,7 +81,7 @@ def test_points_within_a_node_are_said_to_leave_the_network_open(tmp_path):
     assert made.notes[-1].startswith("None of them used the network between nodes")
 
 
-def test_runs_of_one_node_never_make_it_worse():
+def test_runs_of_one_node_make_it_better_in_the_median():
     """Beyond the node, on all published tables that begin with one."""
     errors, inside = {"none": [], "fitted": []}, []
     for rows in published_scaling.tables().values():

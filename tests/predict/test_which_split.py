@@ -103,9 +103,9 @@ def test_what_travels_in_each_stage_of_zero():
         forward, backward = step / m / 3, step / m * 2 / 3
         waits = [2 * half - backward, 2 * half - backward, m * (half - backward) + half]
         waits.append(m * (3 * half - forward - backward))
-        for one in layouts(MODEL, slow):
-            if one.data == 4 and one.micro_batches == m:
-                assert one.waits == pytest.approx(waits[one.stage])
+        found = [o for o in layouts(MODEL, slow) if o.data == 4 and o.micro_batches == m]
+        assert [one.stage for one in found] == [0, 1, 2, 3]
+        assert [one.waits for one in found] == pytest.approx(waits)
 
 
 def test_tensor_ranks_wait_for_four_all_reduces_in_each_layer():
