@@ -5,8 +5,8 @@ are neighbours, then come the data ranks, then the stages of the pipeline. Each 
 module 07: states (`hpml.predict.zero`), the slots of 1F1B (`hpml.predict.pipeline`), all-reduces on
 two levels (`hpml.predict.collectives`, "hierarchical").
 
-Assumed is mixed precision with Adam, fused attention, and that gradients and gathers travel layer by
-layer while a rank computes. Left out are latency, operators that are slow when they are small,
+Assumed is mixed precision with Adam, fused attention, and that gradients and gathers travel layer
+by layer while a rank computes. Left out are latency, operators that are slow when they are small,
 embeddings, and slow nodes.
 """
 
