@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -23,10 +24,12 @@ from hpml.course.instructors.graded import CHECK
 from hpml.data import synthetic
 from hpml.ranks import flavour
 
+from .suite import orphans
 from .suite.import_graph import check_file
 
 CELL_TIMEOUT = 600  # seconds
 NOTEBOOK_TIMEOUT = 1200
+RUN = "HPML_TESTS_NOTEBOOK"  # inherited by all that a run of one starts
 PLUGIN = Path(__file__).parent / "nbval_plugin"  # alone there: kernels can import from it
 COURSE = schedule.load()
 # Lectures take longest, and more so later in the day: they begin first.
@@ -38,9 +41,12 @@ ENGINE = [
 ]
 
 
-def once(path: Path) -> pytest.MarkDecorator:
-    """All tests that read one notebook's run share a worker, which runs it once."""
-    return pytest.mark.xdist_group(str(path.with_suffix("")))
+def once(kind: str, path: Path) -> pytest.MarkDecorator:
+    """All tests that read one notebook's run share a worker, which runs it once.
+
+    Lectures measure: they share one, and never run beside each other.
+    """
+    return pytest.mark.xdist_group(kind if kind == "lectures" else str(path.with_suffix("")))
 
 
 def in_turn(kind: str, module: schedule.Module, path: Path) -> pytest.MarkDecorator:
@@ -56,7 +62,7 @@ EXECUTED = [
         module,
         path,
         id=str(path.with_suffix("")),
-        marks=[once(path), LIMIT, in_turn(kind, module, path)],
+        marks=[once(kind, path), LIMIT, in_turn(kind, module, path)],
     )
     for part, kind in (("notebook", "lectures"), ("solution", "solutions as notebooks"))
     for module in BACKWARDS
@@ -102,9 +108,13 @@ def run_cells(notebook: Path, scratch: Path, *, cell_timeout: float = CELL_TIMEO
         *("-c", os.devnull, "--rootdir", str(notebook.parent), "--color=no", "-q"),
         *("--nbval-cell-timeout", str(cell_timeout), f"--junitxml={report}", str(notebook)),
     ]
-    ran = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=NOTEBOOK_TIMEOUT
-    )
+    environment[RUN] = secrets.token_hex()
+    try:
+        ran = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=NOTEBOOK_TIMEOUT
+        )
+    finally:
+        orphans.end(**{RUN: environment[RUN]})  # its kernel, if it was too late
     assert report.is_file(), f"nbval did not run {notebook.name}:\n{ran.stdout}\n{ran.stderr}"
     return [_outcome(case) for case in ElementTree.parse(report).iter("testcase")]
 
@@ -134,13 +144,21 @@ def _outcome(case: ElementTree.Element) -> Ran:
 
 @pytest.fixture(scope="session")
 def executed(tmp_path_factory) -> Callable[[Path], list[Ran]]:
-    """`executed(path)`: a run of that notebook of the course, the same for all who ask."""
-    runs: dict[Path, list[Ran]] = {}
+    """`executed(path)`: a run of that notebook of the course, the same for all who ask.
+
+    One that takes too long does so once.
+    """
+    runs: dict[Path, list[Ran] | subprocess.TimeoutExpired] = {}
 
     def run(path: Path) -> list[Ran]:
         if path not in runs:
-            runs[path] = run_cells(COURSE.root / path, tmp_path_factory.mktemp(path.stem))
-        return runs[path]
+            try:
+                runs[path] = run_cells(COURSE.root / path, tmp_path_factory.mktemp(path.stem))
+            except subprocess.TimeoutExpired as late:
+                runs[path] = late
+        if isinstance(found := runs[path], subprocess.TimeoutExpired):
+            raise found
+        return found
 
     return run
 
@@ -181,7 +199,8 @@ def test_a_notebook_comes_out_as_committed(module: schedule.Module, path: Path, 
 LECTURE_06 = COURSE.module("06").notebook
 
 
-@once(LECTURE_06)
+@once("lectures", LECTURE_06)
+@LIMIT  # it may be the first to ask for the run
 @in_turn("lectures", COURSE.module("06"), LECTURE_06)
 @pytest.mark.measures
 def test_every_framework_of_the_lecture_trains(executed) -> None:

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from hpml.checks.kits.drawn import recordings
+from hpml.checks.kits.drawn import all_drawn, recordings
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
 
 COURSE = schedule.load()
-EXERCISES = sorted(path.rpartition("_plays_")[2].partition(".")[0] for path in recordings())
+EXERCISES = sorted(plays.exercise for plays in all_drawn().values())
 SHOWN = 6  # wrong answers of each exercise, with hints that differ
 
 JUDGE = """

@@ -40,6 +40,7 @@ NOT_FOLLOWED = "tests/conftest.py"
 CHECK = re.compile(r"src/hpml/modules/m\d\d_\w+/checks/([a-z]\w*)\.py")
 SUITE = "tests/suite/"  # it chooses tests and proves nothing: none but its own rests on it
 FOLLOWED = ("src/", "tests/", "slurm/")
+MODULES = "src/hpml/modules/"
 COMMAND_LINE = "src/hpml/cli/__init__.py"
 COMMAND = re.compile(r'"([a-z-]+)": Command\(\s*"([\w.]+)"')  # its name, and its module's
 NOT_SOURCES = {"__pycache__", ".ipynb_checkpoints"}
@@ -54,6 +55,7 @@ class ImportGraph:
         self._facts = SourceFacts(kept)
         self._edges: dict[str, frozenset[str]] = {}
         self._digests: dict[str, str] = {}
+        self._hashes: dict[frozenset[str], list[str]] = {}
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -193,14 +195,27 @@ class ImportGraph:
             todo += (file for file in new if file.startswith(FOLLOWED))
         return frozenset(found)
 
+    def nearly(self, files: Iterable[str]) -> frozenset[str]:
+        """The files and what they import themselves, or by what belongs to a module of the day."""
+        found = set(files)
+        todo = list(found)
+        while todo:
+            new = self.edges(todo.pop()) - found
+            found |= new
+            todo += (file for file in new if file.startswith(MODULES))
+        return frozenset(found)
+
     def key(self, files: Iterable[str], *texts: str) -> str:
-        """A hash of the files, of all that they rest on, of what is installed, and of `texts`."""
-        whole = hashlib.sha256(self._installed.encode())
-        for file in sorted(self.reach(files)):
-            whole.update(f"{file}\0{self.digest(file)}\0".encode())
-        for text in texts:
-            whole.update(f"{text}\0".encode())
-        return whole.hexdigest()[:32]
+        """Two hashes with a - between them, each of `texts` and of what is installed: with what the
+        files rest on nearly, and with all that they rest on."""
+        roots = frozenset(files)
+        if roots not in self._hashes:  # many answers rest on the same files
+            self._hashes[roots] = [
+                _hash(self._installed, *(f"{file} {self.digest(file)}" for file in sorted(rested)))
+                for rested in (self.nearly(roots), self.reach(roots))
+            ]
+        near, whole = (_hash(rested, *texts) for rested in self._hashes[roots])
+        return f"{near}-{whole}"
 
     def distances(self, changed: Iterable[str]) -> dict[str, int]:
         """How many edges each file that rests on a changed one is away from the nearest of them."""
@@ -260,6 +275,10 @@ class ImportGraph:
             if f"{folder}/conftest.py" in self.files:
                 yield f"{folder}/conftest.py"
             folder = folder.rpartition("/")[0]
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 @cache

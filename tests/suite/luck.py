@@ -174,7 +174,8 @@ class Luck:
             return []
         return [
             f"{kind}: {changed + share} of {total} played, {changed} of them new or changed"
-            for kind, (total, changed, share) in sorted(self.counts.items())
+            + (f"; {below} rest on an engine that has changed" if below else "")
+            for kind, (total, changed, share, below) in sorted(self.counts.items())
         ]
 
     def _write_passed(self, lucky: list[str]) -> list[str]:

@@ -28,8 +28,13 @@ class Passed:
     marks: frozenset[str] = frozenset()
 
     def holds(self, kind: str, name: str, key: str) -> bool:
-        """Whether this passed with this key."""
+        """Whether this passed with this key, or with a key of which this is the first half."""
         return mark(kind, name, key) in self.marks
+
+
+def near(key: str) -> str:
+    """The half of a key that stays the same when only something far below changes."""
+    return key.partition("-")[0]
 
 
 def mark(kind: str, name: str, key: str) -> str:
@@ -50,9 +55,16 @@ def read(root: Path) -> Passed:
 def write(root: Path, before: Passed, keys: Mapping[str, Mapping[str, str]]) -> bool:
     """Write that all of these passed (kind, name, key), if it is not what the file says already.
 
+    What passed before something far below it changed has the first half of its key alone.
+
     Returns whether it wrote.
     """
-    marks = sorted(mark(kind, name, key) for kind in keys for name, key in keys[kind].items())
+    marks = sorted(
+        mark(kind, name, each)
+        for kind in keys
+        for name, key in keys[kind].items()
+        for each in {key, near(key)}
+    )
     if frozenset(marks) == before.marks or not (root / FILE).parent.is_dir():
         return False
     rows = (marks[at : at + IN_A_LINE] for at in range(0, len(marks), IN_A_LINE))

@@ -4,16 +4,19 @@
     --quick          what starts no process and takes less than a second
     --changed        what the files touch that differ from the last commit; where none does, those
                      that the last commit changed; --changed=REV: those that differ from REV
-    --limit=MINUTES  stop by then, with what there is
+    --limit=MINUTES  stop by then, with what there is; what only has its turn begins before two
+                     thirds of it are gone
     --minutes=FILE   also write where the time went, as a table
 
 Without one of these, all but what is played in turn: see turns.py.
 """
 
+import math
 import os
 import pickle
 import subprocess
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +28,11 @@ from .import_graph import ImportGraph
 from .kept import AGAIN
 from .luck import Luck
 from .order import Order
+from .orphans import Orphans
 from .turns import Plan, Turns
 
 FACTS = "facts.json"
+FOR_TURNS = 2 / 3  # of the limit
 _PLAN = "hpml_plan"  # for workers of pytest-xdist: the file with the plan
 
 
@@ -65,6 +70,7 @@ def configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Distributing(plan), "hpml distributing")
         luck = Luck(config, plan, _is_whole(config), 60 * config.getoption("--limit"))
         config.pluginmanager.register(luck, "hpml luck")
+        config.pluginmanager.register(Orphans(), "hpml orphans")
     else:
         plan = pickle.loads(Path(worker[_PLAN]).read_bytes())
         graph = ImportGraph(config.rootpath, kept.folder() / FACTS)
@@ -82,6 +88,7 @@ def make_plan(config: pytest.Config, graph: ImportGraph) -> Plan:
     asked += ["changed"] if since is not None else []
     if len(asked) > 1:
         raise pytest.UsageError(f"--{' and --'.join(asked)}: give one of them")
+    limit = config.getoption("--limit")
     plan = Plan(
         mode=asked[0] if asked else "turns" if _is_whole(config) else "all",
         commit=_git(graph.root, "rev-parse", "HEAD").strip(),
@@ -89,6 +96,7 @@ def make_plan(config: pytest.Config, graph: ImportGraph) -> Plan:
         turns=kept.read("turns.json"),
         passed=passed.read(graph.root),
         times=kept.read("times.json"),
+        until=time.time() + FOR_TURNS * 60 * limit if limit else math.inf,
     )
     for file in graph.files:
         graph.edges(file)

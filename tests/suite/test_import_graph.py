@@ -105,6 +105,36 @@ def test_a_line_far_below_changes_the_key_and_nothing_else_does(small):
         assert key() == before
 
 
+def test_half_of_a_key_stays_when_something_far_below_changes(small):
+    exercise = "src/hpml/modules/m01_day/checks/add.py"
+    for file, text in {
+        "src/hpml/modules/__init__.py": "",
+        "src/hpml/modules/m01_day/__init__.py": "",
+        "src/hpml/modules/m01_day/checks/__init__.py": "",
+        exercise: "from hpml.modules.m01_day.checks import kit\n",
+        "src/hpml/modules/m01_day/checks/kit.py": "from hpml.upper import top\n",
+    }.items():
+        (small / file).parent.mkdir(parents=True, exist_ok=True)
+        (small / file).write_text(text)
+
+    def keys():
+        return ImportGraph(small).key([exercise]).split("-")
+
+    near, whole = keys()
+    for file, stays in {
+        "src/hpml/modules/m01_day/checks/kit.py": False,
+        "src/hpml/upper/top.py": False,  # the kit imports it
+        "src/hpml/lower/middle.py": True,
+        "src/hpml/lower/bottom.py": True,
+    }.items():
+        kept = (small / file).read_text()
+        (small / file).write_text(f"{kept}# another line\n")
+        now, all_of_it = keys()
+        assert (now == near) == stays, file
+        assert all_of_it != whole, file
+        (small / file).write_text(kept)
+
+
 def test_what_was_read_is_kept_by_the_text_alone(small, tmp_path):
     kept = tmp_path / "facts.json"
     first = ImportGraph(small, kept)

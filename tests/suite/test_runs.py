@@ -1,12 +1,13 @@
 """Whole runs of small suites: bad luck, in turn, quick, and a limit on time."""
 
 import json
+import secrets
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from . import plugin
+from . import orphans, plugin
 from .passed import FILE
 
 pytest_plugins = ["pytester"]
@@ -118,6 +119,40 @@ def test_in_turn_plays_what_is_new_what_failed_and_a_fifth(suite, workers):
     ]
     assert lines(4, "--quick") == []
     assert lines(4, "--all")[0].startswith("answers: 10 of 10")
+
+
+def test_when_time_is_up_what_only_had_its_turn_is_left_and_what_changed_is_not(suite, pytester):
+    pytester.makeconftest(f"{CONFTEST}\nfrom suite import plugin\nplugin.FOR_TURNS = 0\n")
+
+    def lines(bad):
+        said = suite(IN_TURN.replace("BAD", str(bad)), "--limit=5")[1].splitlines()
+        return [
+            line for line in said if " passed in" in line or "skipped" in line or "time" in line
+        ]
+
+    (line,) = lines(99)
+    assert line.startswith("11 passed")  # all is new
+    there = (pytester.path / FILE).read_text()
+    passed, said = lines(99)
+    assert passed.startswith("3 skipped")
+    assert said == "not tested: 3 tests, as left out: no time was left for what only had its turn"
+    assert (pytester.path / FILE).read_text() == there  # what was left counts as it did
+
+
+KILLED = """
+import subprocess, time, pytest
+@pytest.mark.timeout(1, method="thread")
+def test_it():
+    subprocess.Popen(["setsid", "sleep", "1000"], env={**__import__("os").environ, "LEFT": "TOKEN"})
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_worker_started_is_ended(suite):
+    token = secrets.token_hex()
+    code, said = suite(KILLED.replace("TOKEN", token), "-n", "1")
+    assert (code, "crashed while running" in said) == (1, True)
+    assert orphans.inherited(LEFT=token) == []
 
 
 DRAWN = """

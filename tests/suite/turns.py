@@ -1,11 +1,17 @@
 """Which tests a run plays: all, some in turn, the quick ones, or what a change touches.
 
-Wrong answers, attacks, honest variants and executed notebooks are played *in turn*: each whose key
-has changed since it last passed, and of the others the fifth that was not played for longest. So
-five runs play all of them. A key is a hash of the answer and of every file that its verdict rests
-on (import_graph.py), so that a change of the engine is a change of everything. What passed on this
-machine is kept in the user's cache folder (kept.py); what passed where the last commit was made is
-in tests/passed.txt (passed.py).
+Wrong answers, attacks, honest variants and executed notebooks are played *in turn*. A key is a hash
+of the answer and of every file that its verdict rests on (import_graph.py); its first half is of
+those that it rests on nearly: its check, its module's files, and what these import. A run plays
+
+- each of which the first half has changed since it last passed;
+- of those below which the engine has changed, a third;
+- of the others, a fifth: in both, those that were not played for longest.
+
+So five runs play all of them, and a change of the engine, on which everything rests, is not a day's
+wait. Where a run has a limit, what only has its turn begins in the first two thirds of it. What
+passed on this machine is kept in the user's cache folder (kept.py); what passed where the last
+commit was made is in tests/passed.txt (passed.py).
 
 A test joins by `pytest.mark.in_turn(kind, name, files, *texts)`, or, where one test plays many, by
 the fixture `in_turn`. A file whose tests take long joins by itself, whole. A test that is named on
@@ -21,16 +27,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
 from .import_graph import ImportGraph
 from .order import plain_id
-from .passed import Passed
+from .passed import Passed, near
 from .skips import LEFT_OUT
 
 SHARE = 5  # one in so many is played without a reason
+BELOW = 3  # one in so many where something far below it has changed
 QUICK = 1.0  # seconds
 LONG = 5.0  # seconds of a file's tests
 LONG_FILES = "files of long tests"  # a kind
@@ -39,6 +46,7 @@ GUESS = 0.5  # seconds of a test that was never timed
 # Tests share one run of a notebook, and only the first of them has its seconds. A lecture is too
 # long for --changed.
 GUESSES = {"lectures": 200.0, "solutions as notebooks": 30.0, "exercises as notebooks": 20.0}
+LATE = "no time was left for what only had its turn"
 STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.forkpty")  # audit events
 
 STYLE = "tests/test_style.py"  # it reads all files
@@ -54,28 +62,43 @@ class Plan:
     workers: int = 1
     turns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as kept
     passed: Passed = field(default_factory=Passed)  # as committed
+    until: float = math.inf  # on the clock: then nothing begins that only has its turn
     times: Mapping[str, tuple[float, bool]] = field(default_factory=dict)  # as kept
 
 
-def due(plan: Plan, kind: str, keys: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Of the names of a kind: those whose key is not that of their last pass, and the share."""
+class Due(NamedTuple):
+    """What of a kind is to be played: names."""
+
+    changed: list[str]  # never passed, or no longer as it is
+    below: list[str]  # all that rest on something far below that has changed since
+    share: list[str]  # of these and of all others, those whose turn it is
+
+
+def due(plan: Plan, kind: str, keys: Mapping[str, str]) -> Due:
+    """What a run plays of a kind, by the keys of its names."""
     if plan.mode == "all":
-        return list(keys), []
+        return Due(list(keys), [], [])
     kept = plan.turns.get(kind, {})
+    changed, below, others = [], [], []
+    times = {}
+    for name, key in keys.items():
+        last, times[name] = kept.get(name, ("", 0.0))
+        if last == key or plan.passed.holds(kind, name, key):
+            others.append(name)
+        elif near(last) == near(key) or plan.passed.holds(kind, name, near(key)):
+            below.append(name)
+        else:
+            changed.append(name)
 
-    def when(name: str) -> float:
-        key, at = kept.get(name, ("", 0.0))
-        if key == keys[name]:
-            return at
-        return 0.0 if plan.passed.holds(kind, name, keys[name]) else math.nan
+    def turn(names: list[str], share: int, of: int) -> list[str]:
+        # What was played at the same time is dealt out: the next runs begin with the next part
+        dealt = sorted(names, key=_drawn)
+        place = {name: (at + plan.passed.runs) % share for at, name in enumerate(dealt)}
+        dealt.sort(key=lambda name: (times[name], place[name]))
+        return dealt[: math.ceil(of / share)]
 
-    times = {name: when(name) for name in keys}
-    changed = [name for name, at in times.items() if math.isnan(at)]
-    rest = sorted((name for name in keys if name not in changed), key=_drawn)
-    # What was played at the same time is dealt out: the next runs begin with the next fifths
-    place = {name: (at + plan.passed.runs) % SHARE for at, name in enumerate(rest)}
-    rest.sort(key=lambda name: (times[name], place[name]))
-    return changed, rest[: math.ceil(len(rest) / SHARE)]
+    share = turn(below, BELOW, len(keys)) + turn(others, SHARE, len(others))
+    return Due(changed, below, share)
 
 
 def _drawn(name: str) -> str:
@@ -92,11 +115,12 @@ class Turns:
     def __init__(self, plan: Plan, graph: ImportGraph) -> None:
         self.plan = plan
         self.graph = graph
-        # By kind: of how many, how many were changed, and how many came in turn
+        # By kind: of how many, how many were changed, how many came in turn, and how many rest on
+        # what has changed below them
         self.counts: dict[str, list[int]] = {}
         self.known: dict[str, dict[str, str]] = {}  # by kind and name: the keys that passed before
         self.left_out = 0
-        self.began = time.time()
+        self.waiting: set[tuple[str, str]] = set()  # kinds and names that only have their turn
         self._starts: list[str] = []
         self._guarded = False
         sys.addaudithook(self._on_event)
@@ -155,9 +179,8 @@ class Turns:
                 files[_file_of(item)].append(item)
         for file, tests in files.items():
             seconds = sum(self.plan.times.get(plain_id(i.nodeid), (0.0, False))[0] for i in tests)
-            if seconds < LONG and not self.plan.passed.holds(
-                LONG_FILES, file, self.graph.key([file])
-            ):
+            key = self.graph.key([file])
+            if seconds < LONG and not self.plan.passed.holds(LONG_FILES, file, near(key)):
                 continue
             for item in tests:
                 item.add_marker(pytest.mark.in_turn(LONG_FILES, file, [file]))
@@ -168,20 +191,28 @@ class Turns:
         items[:] = kept
 
     def _choose(self, kind: str, keys: Mapping[str, str]) -> set[str]:
-        changed, share = due(self.plan, kind, keys)
-        known = {name: key for name, key in keys.items() if name not in changed}
-        self.known.setdefault(kind, {}).update(known)
-        counts = self.counts.setdefault(kind, [0, 0, 0])
-        for place, count in enumerate((len(keys), len(changed), len(share))):
-            counts[place] += count
-        return {*changed, *share}
+        one = due(self.plan, kind, keys)
+        known = self.known.setdefault(kind, {})
+        known |= {name: key for name, key in keys.items() if name not in one.changed}
+        known |= {name: near(keys[name]) for name in one.below}
+        counts = self.counts.setdefault(kind, [0, 0, 0, 0])
+        for place, of_kind in enumerate((keys, one.changed, one.share, one.below)):
+            counts[place] += len(of_kind)
+        self.waiting |= {(kind, name) for name in one.share}
+        return {*one.changed, *one.share}
+
+    def _is_late(self, kind: str, name: str) -> bool:
+        return (kind, name) in self.waiting and time.time() > self.plan.until
 
     def choose(self, request, kind: str, keys: Mapping[str, str]) -> list[str]:
         """For a test that plays many: the names that are to be played, which it passes with."""
         if self.plan.mode == "changed":
-            chosen = due(self.plan, kind, keys)[0]
+            changed, below, _ = due(self.plan, kind, keys)
+            chosen = changed + below
         else:
-            chosen = sorted(self._choose(kind, keys))
+            chosen = sorted(n for n in self._choose(kind, keys) if not self._is_late(kind, n))
+            if not chosen:
+                pytest.skip(f"{LEFT_OUT}{LATE}")
         request.node.user_properties.extend(("in turn", [kind, n, keys[n], 1]) for n in chosen)
         return chosen
 
@@ -213,6 +244,12 @@ class Turns:
         return kept
 
     # Watching
+
+    def pytest_runtest_setup(self, item) -> None:
+        mark = item.get_closest_marker("in_turn")
+        if mark and self._is_late(*mark.args[:2]):
+            item.user_properties.clear()  # it proves nothing and disproves nothing
+            pytest.skip(f"{LEFT_OUT}{LATE}")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):

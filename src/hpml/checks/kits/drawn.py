@@ -35,12 +35,17 @@ def recordings() -> dict[str, bytes]:
 
     The same each time. Here only, not in a release.
     """
+    return {path: plays.record() for path, plays in all_drawn().items()}
+
+
+def all_drawn() -> dict[str, "Drawn"]:
+    """The plays of all such exercises, by the paths of their recordings."""
     found = {}
     for file in sorted(_MODULES.glob("m[0-9][0-9]_*/checks/instructors/[!_]*.py")):
         checks = file.parents[1]
         plays = Drawn(f"hpml.modules.{checks.parent.name}.checks", file.stem)
         path = (checks / plays.file).relative_to(_MODULES.parent)
-        found[path.as_posix()] = plays.record()
+        found[path.as_posix()] = plays
     return found
 
 
