@@ -206,7 +206,7 @@ check("tensor_parallel")
 # %% [markdown]
 # ## `gpipe`: the bubble gets smaller
 #
-# **Core**, about 20 minutes.
+# **More**, about 20 minutes: after the core exercises, or at home.
 #
 # **To write:** a rank's part of a training step. **Not allowed:** collectives (`all_reduce`,
 # `broadcast` and the like), `torch.distributed.pipelining`, `torch.distributed.rpc`. **Allowed:**
@@ -354,7 +354,7 @@ check("one_f_one_b")
 # %% [markdown]
 # ## `zero1`: each rank keeps a part of the optimizer's states
 #
-# **More**, about 20 minutes: after the core exercises, or at home.
+# **Core**, about 20 minutes.
 #
 # **To write:** the optimizer that spreads another one's states. **Not allowed:**
 # `ZeroRedundancyOptimizer`. **Allowed:** everything else that an answer may import, all collectives

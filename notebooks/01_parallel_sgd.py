@@ -34,7 +34,7 @@ torch.set_num_threads(1)  # as on the ranks
 # %% [markdown]
 # ## Why, and when?
 #
-# There are three reasons to use more than one device, and they need different things:
+# Three reasons to use more than one device, and what each needs:
 #
 # - **Many trainings**: a search for hyperparameters. The trainings do not talk to each other, so
 #   this scales perfectly. Do it first.
@@ -43,18 +43,21 @@ torch.set_num_threads(1)  # as on the ranks
 #   parallelism*.
 #
 # When not? A small model should not be distributed: its step is over in milliseconds, and sending
-# costs more than sharing gains. First make one device fast (module 03). Ask whether a smaller model
-# would do: *pruning* removes weights that contribute little. AlexNet kept its accuracy with 9 times
-# fewer weights (Han et al. 2015, Learning both weights and connections, abstract). A CPU node has
-# much more memory than a GPU, and is enough for many small models.
+# costs more than sharing gains. First make one device fast (module 03).
+#
+# ### Or a smaller model? *(more)*
+#
+# Ask whether a smaller model would do: *pruning* removes weights that contribute little. AlexNet
+# kept its accuracy with 9 times fewer weights (Han et al. 2015, Learning both weights and
+# connections, abstract). A CPU node has much more memory than a GPU, and is enough for many small
+# models.
 
 # %% [markdown]
 # ## 1. How much faster can it get?
 #
 # A *rank* is one of the processes that work together. *Strong scaling*: the same work on more ranks.
-# Here it is one training step of a small network on
-# 1024 samples, with each of *p* ranks taking 1024/*p*. Forward and backward are shared out. The
-# update of the weights is not: every rank makes the whole of it.
+# Here it is one training step of a small network on 1024 samples: each of *p* ranks takes 1024/*p*.
+# Forward and backward are shared out. The update is not: every rank updates all weights.
 #
 # *Predict: how many times as fast are two ranks? Sixteen? A thousand?*
 
@@ -101,9 +104,9 @@ def step_seconds(samples, ranks):
 
 
 # %% [markdown]
-# One and two ranks are measured as they are. This machine need not have cores for more, so 4, 8 and
-# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples. They send to
-# each other only, so these points leave out what more ranks add to the sending.
+# One and two ranks are measured as they are. This machine may have no cores for more, so 4, 8 and 16
+# are simulated: two ranks do what two of the 16 would do. What more ranks add to the sending is left
+# out.
 
 # %% tags=["nbval-ignore-output"]
 steps = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
@@ -135,10 +138,10 @@ conclude(
 # the speed-up ends at 1 over the serial share (Amdahl 1967). *Efficiency*, speed-up over ranks,
 # falls all the way. Sending comes on top: the lines leave it out, the points have it.
 #
-# *Weak scaling* lets the work grow with the ranks: each keeps its 1024 samples, so what is shared
-# out grows and what is not does not (Gustafson 1988, Reevaluating Amdahl's law). That curve goes on
-# rising. It answers another question, though: more work in the same time, and for SGD that means a
-# larger batch (sections 3 and 4). (`amdahl` is your exercise.)
+# *Weak scaling* lets the work grow with the ranks: each keeps its 1024 samples, and the serial part
+# stays as it is (Gustafson 1988). That curve goes on rising. But it answers another question: more
+# work in the same time, and for SGD that means a larger batch (sections 3 and 4). (`amdahl` is your
+# exercise.)
 
 # %% [markdown]
 # ## 2. What can be cut?
@@ -166,7 +169,20 @@ draw.cuts(plans, title="One step on four ranks: who computes what, and what they
 # With *tensor* and *layers* it has a quarter of the weights, and all samples pass through it, as
 # activations. With *hybrid* it has half of both.
 #
-# *Predict: which of them sends the most, which the least? Which leaves ranks idle?*
+# | parallelism | good when | its price |
+# |---|---|---|
+# | data | the model fits into one rank's memory | gradients of *all* weights, once a step; a larger batch |
+# | model, by tensors | a layer is too large for one rank | several all-reduces of activations in every step, and each has to be waited for: fast links |
+# | model, by layers: each rank has some layers, a *stage* | the model is too large, links are slow | only one stage works at a time |
+# | pipeline | as by layers, with the batch cut into *micro-batches* that keep the stages busy | the *bubble* at both ends: idle for (*p*−1)/(*m*+*p*−1) of the time, with *m* micro-batches (Huang et al. 2019) |
+# | hybrid | thousands of ranks: tensors within a node, pipeline across nodes, data over the rest | it is complicated: module 07 |
+#
+# With a larger batch there are more activations to send, and not more gradients: data parallelism
+# wins. With wider layers it is the other way round. From here on: data parallelism.
+#
+# ### Who sends the most, and who is idle? *(more)*
+#
+# *Predict: which of these ways sends the most, which the least? Which leaves ranks idle?*
 
 # %%
 print(f"{'':26}{'weights':>9}{'sent':>9}{'idle':>7}  what is sent")
@@ -190,17 +206,6 @@ conclude(
 
 # %% [markdown]
 # Per rank and step, from formulas (Shoeybi et al. 2019, section 3; Huang et al. 2019, section 2.3).
-#
-# | parallelism | good when | its price |
-# |---|---|---|
-# | data | the model fits into one rank's memory | gradients of *all* weights, once a step; a larger batch |
-# | model, by tensors | a layer is too large for one rank | several all-reduces of activations in every step, and each has to be waited for: fast links |
-# | model, by layers: each rank has some layers, a *stage* | the model is too large, links are slow | only one stage works at a time |
-# | pipeline | as by layers, with the batch cut into *micro-batches* that keep the stages busy | the *bubble* at both ends: idle for (*p*−1)/(*m*+*p*−1) of the time, with *m* micro-batches |
-# | hybrid | thousands of ranks: tensors within a node, pipeline across nodes, data over the rest | it is complicated: module 07 |
-#
-# With a larger batch there are more activations to send, and not more gradients: data parallelism
-# wins. With wider layers it is the other way round. From here on: data parallelism.
 
 # %% [markdown]
 # ## 3. The same batch, cut in four
@@ -250,7 +255,7 @@ conclude(
 #
 # A larger batch needs a larger learning rate, or else training takes as many steps as before.
 # Usual is the *linear rule*: *k* times the batch, *k* times the rate, reached by a *warm-up* over
-# the first steps (Goyal et al. 2017, Accurate, large minibatch SGD, section 2). Section 4 tries it.
+# the first steps (Goyal et al. 2017, section 2). Section 4 tries it.
 
 # %% [markdown]
 # ## 4. A larger batch, a larger step? *(more)*
@@ -356,12 +361,20 @@ else:
 # %% [markdown]
 # ## 5. Waiting for the slowest
 #
-# In a *synchronous* step all ranks wait for the last one. In an *asynchronous* one nobody waits: a
-# *parameter server* keeps the weights; each worker fetches them, computes a gradient, hands it in,
-# and goes on with what the weights are by then (Dean et al. 2012, Large scale distributed deep
-# networks, section 4.1).
+# In a *synchronous* step all ranks wait for the last one, the *straggler*: each step takes as long
+# as the slowest worker. In an *asynchronous* one nobody waits: a *parameter server* keeps the
+# weights; each worker fetches them, computes a gradient, hands it in, and goes on with what the
+# weights are by then (Dean et al. 2012, section 4.1).
 #
-# To see it, computing is a pause here: 10 ms, and 40 ms on one of four workers, the *straggler*.
+# So why is synchronous training the usual way? Without waiting, gradients are *stale*: while a worker
+# computes one, the others change the weights. Training bears a few stale gradients, and too many make
+# it unstable (section 6). A synchronous run is SGD with a large batch: it can be repeated, compared
+# with one process, and debugged. On machines that are alike it waits little, and with a few spare
+# workers it was faster *and* more accurate than asynchronous training (Chen et al. 2016).
+#
+# ### With waiting and without, measured *(more)*
+#
+# To see it, computing is a pause here: 10 ms, and 40 ms on one of four workers, the straggler.
 #
 # *Predict: ten synchronous steps need forty gradients. How many does each worker compute? And if
 # nobody waits, until there are forty? Which is over sooner?*
@@ -430,19 +443,11 @@ conclude(
 # the second worker, the straggler, is now rank 2. A fast worker hands in a gradient and gets new
 # weights after each of its pauses of 10 ms, rank 2 after 40 ms.
 #
-# So why is synchronous training the usual way, and the one to start with? While a worker computes,
-# the others change the weights: its gradient belongs to weights that are no longer there. It is
-# *stale*. Training bears a few stale gradients, and too many make it unstable: section 6 has runs of
-# both kinds. A synchronous run is SGD with a large batch: it can be repeated, compared with one
-# process, and debugged. On machines that are alike it waits little, and with a few spare workers it
-# was faster *and* more accurate than asynchronous training (Chen et al. 2016, Revisiting distributed
-# synchronous SGD).
-#
 # In short, the history: around 2012 clusters were uneven, and asynchronous parameter servers were
-# the way (Dean et al. 2012; Li et al. 2014). Then GPUs and networks that are all alike, and ring
-# all-reduce, known from supercomputers, made synchronous training fast: Baidu's ring in 2017
-# (Gibiansky, Bringing HPC techniques to deep learning), Horovod (Sergeev and Del Balso 2018),
-# PyTorch's DDP (Li et al. 2020). These are modules 05 and 06.
+# the way (Dean et al. 2012, Large scale distributed deep networks; Li et al. 2014). Then GPUs and
+# networks that are all alike, and ring all-reduce, known from supercomputers, made synchronous
+# training fast: Baidu's ring in 2017 (Gibiansky, Bringing HPC techniques to deep learning), Horovod
+# (Sergeev and Del Balso 2018), PyTorch's DDP (Li et al. 2020). These are modules 05 and 06.
 
 # %% [markdown]
 # ## 6. What not waiting costs *(more)*
@@ -628,12 +633,15 @@ if not no_link:
 # %% [markdown]
 # The server's link carries (*p*−1) times 4 MB each way: it is full, the others are idle most of the
 # time, and each further worker makes the step longer. On the ring each link carries 2(*p*−1)/*p*
-# times 4 MB, which stays below 8 MB however many join. Where the ranks themselves add, less is not
-# possible (Patarasuk and Yuan 2009, section 3); a switch that adds needs about 4 MB. Real parameter
-# servers are several, each with a share of the weights (Li et al. 2014, Scaling distributed machine
-# learning with the parameter server); with as many servers as
-# workers, on the workers' own nodes, the bytes are the ring's.
-# (`ring_all_reduce` is your exercise; `naive_all_reduce` and `parameter_server` too.)
+# times 4 MB, which stays below 8 MB however many join. (`ring_all_reduce` is your exercise.)
+#
+# ### Fewer bytes still, and more servers *(more)*
+#
+# Where the ranks themselves add, less than on the ring is not possible (Patarasuk and Yuan 2009,
+# section 3); a switch that adds needs about 4 MB. Real parameter servers are several, each with a
+# share of the weights (Li et al. 2014, Scaling distributed machine learning with the parameter
+# server); with as many servers as workers, on the workers' own nodes, the bytes are the ring's.
+# (`naive_all_reduce` and `parameter_server` are exercises on this section too.)
 
 # %% [markdown]
 # ## 8. Who sends what to whom: five all-reduces *(more)*
@@ -1023,7 +1031,7 @@ if not why_not:
 # - An all-reduce around a ring sends less than twice each rank's bytes, however many ranks there are;
 #   a server's link carries all of them.
 #
-# ## Where to read on
+# ### Where to read on *(more)*
 #
 # - Ben-Nun and Hoefler 2019, Demystifying parallel and distributed deep learning, ACM Computing
 #   Surveys 52(4), pages 65:1 to 65:43: all ways of cutting, in one survey.

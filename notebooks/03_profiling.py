@@ -77,7 +77,7 @@ conclude(loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared
 # Section 5 puts this script right. First, the tools.
 
 # %% [markdown]
-# ## 2. Which profiler when, and what does it cost?
+# ## 2. Which profiler when?
 #
 # | question | tool | it cannot see |
 # |---|---|---|
@@ -91,6 +91,11 @@ conclude(loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared
 # `cProfile`, `torch.profiler` and Nsight Systems *trace*: they record each event, so counts and
 # order are exact, and each event costs time. py-spy and `perf` *sample*: they look from time to
 # time, which costs the same whatever runs. What is short or rare is missed.
+#
+# Each event that is recorded costs time. So record few steps, with the options that your question
+# needs.
+#
+# ### What does a profiler cost? *(more)*
 #
 # *Predict: what costs more: py-spy, `cProfile`, or torch.profiler with all its options? And what does
 # torch.profiler cost in the steps that it does not record?*
@@ -115,12 +120,10 @@ conclude(
 )
 
 # %% [markdown]
-# So record few steps, with the options that your question needs.
-#
-# ### Commands *(more)*
-#
 # Large operators are those of 64 images, small ones those of one. torch.profiler was timed by the
 # processor time of the training thread, py-spy and `cProfile` by the wall clock.
+#
+# ### Commands *(more)*
 #
 # - `py-spy top --pid PID` shows what a running job is doing, with no preparation, and `py-spy record
 #   --pid PID --output profile.svg` draws it as a flame graph. `--native` adds the frames of C++
@@ -366,12 +369,14 @@ conclude(
 # The order is the profile's, not the code's, and on another machine it is another one. A part of
 # 10 % that becomes free makes the step at most 1.1 times as fast (Amdahl, module 01).
 #
-# To try a version by hand: `python -m hpml.modules.m03_profiling.lecture.slow_training .hpml/photos --mend pack`. The
-# traces are in `.hpml/logs/slow_script`: compare two of them in TensorBoard's view *Diff*.
-#
 # Packing is possible because these images fit into memory. With more data, other processes decode
 # (`DataLoader(num_workers=…)`), and one epoch's work is hidden behind the training. Augmented images
 # must not be packed: each epoch needs new ones. (`fix_the_loader` is the exercise on this.)
+#
+# ### By hand *(more)*
+#
+# To try a version by hand: `python -m hpml.modules.m03_profiling.lecture.slow_training .hpml/photos --mend pack`. The
+# traces are in `.hpml/logs/slow_script`: compare two of them in TensorBoard's view *Diff*.
 
 # %% [markdown]
 # ## 6. What is in a trace *(more)*
@@ -644,11 +649,13 @@ conclude(
 # %% [markdown]
 # `straggler` looks when each rank *calls* each all-reduce: the last one makes the others wait, and
 # its longer phase is the reason. (*Wait at N × N* in Scalasca; Geimer et al. 2010.)
+# (`find_the_straggler` is the exercise on this.)
+#
+# ### The same in TensorBoard *(more)*
 #
 # TensorBoard has it too: `./hpml tensorboard .hpml/logs/four_ranks`, view *Distributed*. The rank
 # with the least *Synchronizing Time* is the one to look at. Beware of the *Overview* of a single
 # rank: of one that waits for long it recommends gradient compression, as if the network were slow.
-# (`find_the_straggler` is the exercise on this.)
 
 # %% [markdown]
 # ### Three faults, three shapes *(more)*
@@ -1182,7 +1189,9 @@ if not shutil.which("sbatch"):
 # 2. Record few steps, after a warm-up, with names for your phases, and one file for each rank.
 # 3. The rank that waits longest is not the slow one: look for the rank that the others wait for.
 #
-# **Read on**: [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html), *schedule* and
+# ### Where to read on *(more)*
+#
+# [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html), *schedule* and
 # *record_function*. Mohan et al. 2021, *Analyzing and Mitigating Data Stalls in DNN Training*
 # (arXiv:2007.06775), section 3: loading in nine networks. Graham et al. 1982, *gprof*, section 3:
 # counting and sampling in one profiler. Geimer et al. 2010, *The Scalasca performance toolset

@@ -34,7 +34,7 @@ from hpml.publish import conclude, publish, publish_figure, skip
 # *Who knows the whole computation, and when?* Below is an update of SGD that shortens a gradient
 # whose norm is above 1 (clipping). It has an `if` on a value that only the data decide.
 #
-# *Predict: does a short gradient (norm 0.2) run as many operators as a long one (norm 10)?*
+# Does a short gradient (norm 0.2) run as many operators as a long one (norm 10)?
 
 # %%
 import torch
@@ -100,8 +100,23 @@ conclude(
 )
 
 # %% [markdown]
-# `fullgraph=True` makes a break an error. The remedy is an operator that chooses: `torch.where`
-# computes both sides, `torch.cond` one.
+# The remedy is an operator that chooses: `torch.where` computes both sides, `torch.cond` one. The
+# third way, `tf.function`, begins with the graph.
+#
+# | | define-by-run | define-and-run |
+# |---|---|---|
+# | known | one operator, when it runs | the graph, before it runs |
+# | easy | debugger, `print`, another network for each input | fuse, plan memory, order communication, export |
+# | hard | anything that needs the next operator | errors far from their line; choices that depend on values |
+# | first | [Chainer 2015](https://docs.chainer.org/en/stable/guides/define_by_run.html) gave it the name; [PyTorch 2019](https://arxiv.org/abs/1912.01703) | [Theano 2010](https://doi.org/10.25080/Majora-92bf1922-003), [TensorFlow 2016](https://research.google/pubs/tensorflow-a-system-for-large-scale-machine-learning) |
+#
+# TensorFlow's AutoGraph, `torch.compile` and [JAX (2018)](https://research.google/pubs/pub47008/)
+# want both: write the one, run the other.
+
+# %% [markdown]
+# ### The choice in the graph *(more)*
+#
+# `fullgraph=True` makes a break an error. With `torch.where` there is none.
 
 
 # %%
@@ -158,17 +173,6 @@ if not no_tf:
         "inside. The whole computation is known before a number is.",
         f"the graph has {len(choices)} operators that choose.",
     )
-
-# %% [markdown]
-# | | define-by-run | define-and-run |
-# |---|---|---|
-# | known | one operator, when it runs | the graph, before it runs |
-# | easy | debugger, `print`, another network for each input | fuse, plan memory, order communication, export |
-# | hard | anything that needs the next operator | errors far from their line; choices that depend on values |
-# | first | [Chainer 2015](https://docs.chainer.org/en/stable/guides/define_by_run.html) gave it the name; [PyTorch 2019](https://arxiv.org/abs/1912.01703) | [Theano 2010](https://doi.org/10.25080/Majora-92bf1922-003), [TensorFlow 2016](https://research.google/pubs/tensorflow-a-system-for-large-scale-machine-learning) |
-#
-# AutoGraph, `torch.compile` and [JAX (2018)](https://research.google/pubs/pub47008/) want both: write
-# the one, run the other.
 
 # %% [markdown]
 # ### Who runs Python, and how often? *(more)*
@@ -382,7 +386,15 @@ conclude(
 
 # %% [markdown]
 # When the walk comes to an operation, all that used its output have been there: they are later on
-# the tape. So its adjoint is complete.
+# the tape. So its adjoint is complete. One walk gives the derivatives by all inputs, in training by
+# all weights. The price is memory: the tape keeps every value until the walk comes by (section 3).
+#
+# PyTorch has no tape: each result refers to the operation that made it, and backward finds an order
+# by itself. It adds up over broadcast dimensions, and stays out of what needs no gradient. That is
+# the exercise on this section, `autodiff`.
+
+# %% [markdown]
+# ### A whole network *(more)*
 #
 # Does it work for a whole network? The course's needs nine more operations (convolution, batch
 # normalisation, cross entropy, …). The library has their vjps, written by hand; `apply` and
@@ -412,6 +424,8 @@ conclude(
 )
 
 # %% [markdown]
+# ### Forward mode, and what each mode costs *(more)*
+#
 # *Forward mode* needs no tape: each number carries its derivative by **one** input along.
 
 
@@ -481,12 +495,7 @@ conclude(
 # The 3 is not an accident: with additions and multiplications alone it is always 3 (Griewank 2012, Who
 # Invented the Reverse Mode of Differentiation?, Documenta Mathematica, ISMP volume). For programs in
 # general it is less than 6, usually 2 to 3
-# ([Baydin et al. 2018](https://jmlr.org/papers/v18/17-468.html)). The price is memory: the tape
-# keeps every value until the walk comes by (section 3).
-#
-# PyTorch has no tape: each result refers to the operation that made it, and backward finds an order
-# by itself. It adds up over broadcast dimensions, and stays out of what needs no gradient. That is
-# the exercise on this section, `autodiff`.
+# ([Baydin et al. 2018](https://jmlr.org/papers/v18/17-468.html)).
 
 # %% [markdown]
 # ## 3. What is alive when *(more)*
@@ -652,8 +661,16 @@ conclude(
 # %% [markdown]
 # ## 4. What an optimizer does, and what it remembers
 #
-# Backward has left a gradient in each parameter. The optimizer makes a step of it. Six rules go down
-# the same valley, from the same point, each with the best of nine learning rates:
+# Backward has left a gradient in each parameter. The optimizer makes a step of it, by a rule. SGD
+# remembers nothing. Other rules remember earlier gradients, in a *state* that lives from step to
+# step: momentum keeps one number for each parameter, Adam two, beside the parameter itself. Every
+# rank of data parallel training holds all of this. ZeRO shares it out: module 07, section 7.
+# (`optimizers` is your exercise.)
+
+# %% [markdown]
+# ### Six ways down a valley *(more)*
+#
+# Six rules go down the same valley, from the same point, each with the best of nine learning rates:
 #
 # *f*(w₁, w₂) = ½ (w₁ − 6)² + 45 (w₂ − 2)²
 #
@@ -702,7 +719,9 @@ conclude(
 )
 
 # %% [markdown]
-# Remembering costs memory: a *state* of the optimizer, which lives from step to step.
+# ### What it costs to remember *(more)*
+#
+# Remembering costs memory: here it is counted.
 #
 # *Predict: how many bytes for each parameter does momentum keep, in float32? And Adam?*
 
@@ -729,9 +748,6 @@ conclude(
 )
 
 # %% [markdown]
-# Every rank of data parallel training holds all of this. ZeRO shares it out: module 07, section 7.
-# (`optimizers` is your exercise.)
-#
 # ### The six rules *(more)*
 #
 # *g* is the gradient, *t* counts the steps of this parameter from 1, *λ* is the weight decay. Every
@@ -899,6 +915,22 @@ conclude(
 )
 
 # %% [markdown]
+# A training step runs many operators, and each has this price. A larger batch gives each of them
+# more work: it shares the price among more images.
+#
+# A GPU makes the computing faster, not the call. It helps that its kernels are put into a queue: while
+# Python runs ahead of the GPU, the price is hidden
+# ([Paszke et al. 2019](https://arxiv.org/abs/1912.01703), section 5.2). Small batches, thin layers
+# and each `.item()` lose that lead.
+#
+# A compiler with a graph can do more than save calls. In a chain of operators each reads its input
+# from memory and writes its output back. *Fusion* makes one kernel of several: what lies between
+# stays in registers. For a convolution or a matrix product compiled code calls a library, as eager
+# mode does: oneDNN on CPUs, cuDNN and cuBLAS on NVIDIA's GPUs.
+
+# %% [markdown]
+# ### What the calls of a step cost *(more)*
+#
 # *Predict: how many operators does a training step of the course's network run? What share of it is
 # their price, at batch 1 and at batch 256?* To see the price alone, a *thin* network runs the same
 # operators on 4 channels.
@@ -921,13 +953,10 @@ conclude(
 )
 
 # %% [markdown]
-# A GPU makes the computing faster, not the call. It helps that its kernels are put into a queue: while
-# Python runs ahead of the GPU, the price is hidden
-# ([Paszke et al. 2019](https://arxiv.org/abs/1912.01703), section 5.2). Small batches, thin layers
-# and each `.item()` lose that lead.
+# ### A fused chain, and the libraries *(more)*
 #
-# A compiler with a graph can do more than save calls. Written as its formula, the activation GELU is
-# a chain of operators. Each reads its input from memory and writes its output back.
+# Written as its formula, the activation GELU is a chain of operators. Each reads its input from memory
+# and writes its output back.
 #
 # *Predict: how many kernels does `torch.compile` make of it? What part of the bytes do they move, and
 # after how many calls has compiling paid?*
@@ -1116,14 +1145,16 @@ conclude(
 # With many small gradients each message costs its latency. *Buckets* put several into one message:
 # module 06 builds them, and `DistributedDataParallel` is this in C++
 # ([Li et al. 2020](https://arxiv.org/abs/2006.15704)). (`gradient_hooks` is the exercise on this
-# section.)
+# section.) On a GPU the rules stay the same.
+
+# %% [markdown]
+# ### The same on a GPU *(more)*
 #
-# **On a GPU** backward itself only queues kernels. A *stream* is such a queue: kernels of one stream
+# On a GPU backward itself only queues kernels. A *stream* is such a queue: kernels of one stream
 # run in order, those of two streams may run at the same time. PyTorch's NCCL backend has a stream of
 # its own, which waits on the GPU until the gradient is computed. `work.wait()` does not block Python
 # there: it makes the current stream wait
 # ([torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations)).
-# The rules stay the same.
 
 # %% [markdown]
 # ### An optimizer that communicates: ChainerMN *(more)*
@@ -1446,7 +1477,7 @@ conclude(
 # precision is `hvd_compression` in module 05.)
 
 # %% [markdown]
-# ## 8. The frameworks on one map
+# ## 8. The frameworks on one map *(more)*
 #
 # The frameworks of the original slides beside today's. *Developed* means here: a release in the two
 # years before November 2026, when the table was made. Each row was looked up.
@@ -2003,7 +2034,6 @@ if not shutil.which("sbatch"):
 # 4. Each operator has a price before it computes. Larger batches share it, fusion avoids it (5).
 # 5. Gradients are ready one after the other, the last layer's first. A hook at that moment is where
 #    communication gets in (6).
-# 6. Frameworks end; their ideas move on (8).
 #
 # **Now:** `exercises/04_frameworks.ipynb`, first `autodiff` and `gradient_hooks`.
 #

@@ -41,8 +41,9 @@ from hpml.publish import conclude, publish, publish_figure, skip
 # `serial_torch.py` in `hpml/frameworks` trains a small network on CIFAR-10 with one process;
 # `horovod_torch.py` does the same with many.
 #
-# *Predict: what must a script do differently when several processes train one network? List what
-# you can think of, then compare.*
+# *Predict: what must a script do differently when several processes train one network? In Keras the
+# loop is inside `fit`: where can these steps be put there, and what must be averaged, besides the
+# gradients? List what you can think of.*
 
 # %%
 from hpml.frameworks.run import changes, lines_of_code, run
@@ -65,12 +66,10 @@ print(f"\n{lines_of_code(for_torch)} lines are new or changed")
 # | `broadcast_optimizer_state` | after a resume, only rank 0 has the momentum |
 # | `if hvd.rank() == 0` | every rank prints, and overwrites the checkpoint of the others |
 #
-# Only the first gives an error when it is left out. When one of the others is missing, the script
-# runs, the loss goes down, and nothing warns you. (`hvd_torch` is your exercise. Its check looks for
-# each of them.)
+# Only a missing `hvd.init()` gives an error. Without one of the others the script runs, the loss goes
+# down, and nothing warns you. (`hvd_torch` is your exercise. Its check looks for each of them.)
 #
-# In Keras the loop is inside `fit`. *Predict: where can Horovod's steps be put there? What must be
-# averaged, besides the gradients?*
+# The same in Keras:
 
 # %%
 for_keras = changes("serial_keras", "horovod_keras")
@@ -162,8 +161,8 @@ print(evidence.diagnosis.sentence)
 # %% [markdown]
 # The job hangs, with each rank in a call that the other has not made. After a minute, Horovod
 # prints a warning, "One or more tensors were submitted to be reduced, gathered or broadcasted by
-# subset of ranks", with the names of the tensors and the ranks that are missing. When a job of
-# yours stands still, look for it in the log first.
+# subset of ranks", with the names of the tensors and the ranks that are missing. When a job stands
+# still, look for it in the log.
 
 # %% [markdown]
 # ## 3. Many small tensors
@@ -240,16 +239,16 @@ if fusion:
 # The tensors have the same bytes in all three cases, 0.8 MB. Fusion saves what each message costs
 # anew: its start, the wait for the other rank, headers and acknowledgements. The faster the link,
 # the larger the share of these costs. On a real network each message also has its latency, which
-# these links do not have. (`./hpml bench fusion` measures with more rounds.)
+# these links do not have.
 
 # %% [markdown]
 # ### The timeline
 #
-# With `HOROVOD_TIMELINE=file`, rank 0 records what happens to each tensor. In the pictures each
+# With `HOROVOD_TIMELINE=file`, rank 0 records what happens to each tensor. In the picture each
 # tensor has a row. Time begins with the first negotiation, later than in the milliseconds above. A
 # tensor's **negotiation** lasts from the first rank that hands it over to the last.
 #
-# *Predict: what do the 200 rows look like, one by one and fused?*
+# *Predict: what do the 200 rows look like, one by one?*
 
 # %% tags=["nbval-ignore-output"]
 if fusion:
@@ -267,6 +266,10 @@ if fusion:
 # not. Horovod's thread negotiates, sends *everything* that was agreed on, and only then negotiates
 # again. If one rank hands over a tensor a moment too late for a round, the tensor waits until that
 # whole round is sent. Where that took more than 3 % of the step, a box in the picture names it.
+#
+# ### Fused *(more)*
+#
+# *Predict: what do the rows look like with fusion?*
 
 # %% tags=["nbval-ignore-output"]
 if fusion:
@@ -283,6 +286,7 @@ if fusion:
 # buffer and a copy out of it. Tensors that are late for a round travel in the next message.
 #
 # The files are in `.hpml/timelines`; open them with `chrome://tracing` or https://ui.perfetto.dev.
+# (`./hpml bench fusion` measures with more rounds.)
 
 # %% [markdown]
 # ### One row for each message *(more)*
@@ -331,15 +335,17 @@ if fusion:
 # | Gloo | needs only TCP; built in by default | yes | on processors |
 # | NCCL | GPU to GPU over NVLink, PCIe and the network | no | on GPUs |
 #
-# **MPI and NCCL work together.** `mpirun` starts the ranks, and MPI carries the short messages of
-# the negotiation. Rank 0 makes an identifier for NCCL and broadcasts it by MPI; then all ranks
-# enter NCCL's communicator, and gradients go from GPU to GPU. With GPUDirect RDMA, the network
-# adapter reads the GPU's memory itself, and no copy goes through the processor's memory. NCCL uses
-# that where it finds it. A CUDA-aware MPI accepts pointers to GPU memory too, but on NVIDIA GPUs
-# NCCL is the usual choice for the gradients.
+# **MPI and NCCL work together.** `mpirun` starts the ranks, MPI carries the short messages of the
+# negotiation, and NCCL the gradients, from GPU to GPU. With NCCL it hardly matters whether MPI or
+# Gloo negotiates; on processors, MPI carries gradients faster, says Horovod's documentation. On a
+# cluster, use the MPI that was built for its network.
 #
-# With NCCL it hardly matters whether MPI or Gloo negotiates; on processors, MPI carries gradients
-# faster, says Horovod's documentation. On a cluster, use the MPI that was built for its network.
+# ### From MPI to NCCL *(more)*
+#
+# Rank 0 makes an identifier for NCCL and broadcasts it by MPI; then all ranks enter NCCL's
+# communicator. With GPUDirect RDMA, the network adapter reads the GPU's memory itself, and no copy
+# goes through the processor's memory. NCCL uses that where it finds it. A CUDA-aware MPI accepts
+# pointers to GPU memory too, but on NVIDIA GPUs NCCL is the usual choice for the gradients.
 
 # %% [markdown]
 # ### Gloo against MPI, measured *(more)*
@@ -430,10 +436,9 @@ if cores:
 # %% [markdown]
 # So the job scripts have `--bind-to none`, as Horovod's documentation advises. All threads find a
 # core then, but the system may move a rank to another socket, away from its memory. On a node with
-# two sockets, `--map-by ppr:1:socket --bind-to socket` is better (ppr: *processes per resource*, so
-# 1 where two ranks have two sockets): one rank for each socket, with all its cores for the rank's
-# threads, and the memory beside them. With GPUs, start as many ranks per socket as it has GPUs.
-# `--report-bindings` prints what you got.
+# two sockets, `--map-by ppr:1:socket --bind-to socket` is better (ppr: *processes per resource*): one
+# rank for each socket, with all its cores, and the memory beside them. With GPUs, start as many ranks
+# per socket as it has GPUs. `--report-bindings` prints what you got.
 
 # %% tags=["nbval-ignore-output"]
 if not shutil.which("sbatch"):
@@ -820,12 +825,9 @@ conclude(
 #    the more that is worth.
 # 3. When a job is slow, read the timeline and check which cores the ranks are bound to. When it stands
 #    still, look for the warning about missing ranks in the log.
-#
-# Your exercises are in `exercises/05_horovod.ipynb`, `hvd_torch` first. Module 06 does the same by
-# hand with `torch.distributed`.
 
 # %% [markdown]
-# ## Where to read on
+# ### Where to read on *(more)*
 #
 # - Sergeev, Del Balso 2018, *Horovod: fast and easy distributed deep learning in TensorFlow*,
 #   arXiv:1802.05799: section 3 the ring, 6 the timeline, 7 fusion.
@@ -833,6 +835,9 @@ conclude(
 #   *Horovod with MPI*, *Elastic Horovod*.
 # - Open MPI's manual page `mpirun(1)`: mapping, ranking and binding.
 # - NCCL's user guide, https://docs.nvidia.com/deeplearning/nccl: communicators, environment variables.
+#
+# Your exercises are in `exercises/05_horovod.ipynb`, `hvd_torch` first. Module 06 does the same by
+# hand with `torch.distributed`.
 
 # %% [markdown]
 # ## Where next

@@ -126,8 +126,6 @@ draw.shares(
 # %% [markdown]
 # Three each, so twelve in all: every rank must take the same number of steps, or the ranks with
 # more would wait for gradients that never come. Images from the start of the order fill the gap.
-# (With shares of unequal length, `with model.join():` of DDP does it another way: a rank without
-# images takes part in the others' all-reduces until they are done, too.)
 #
 # The third panel shows a bug without an error message. The sampler does not know the epoch unless
 # you call `set_epoch`, and then every epoch has the order of the first.
@@ -180,7 +178,7 @@ print(f"after a broadcast from rank 0: {spread(model):.3f}")
 # `%%ranks --evidence NAME` records which rank called what, when, with how many bytes; `mark` puts a
 # named moment beside that. Of eight steps we look at the quickest.
 #
-# *Predict: how many calls, and how many of them while `backward` is still at work?*
+# Watch how many calls there are, and how many of them while `backward` is still at work.
 
 # %%
 # %%ranks 2 --evidence plain
@@ -293,6 +291,22 @@ conclude(
 )
 
 # %% [markdown]
+# In the timeline, a bar left of "backward ends" is communication during which the rank computes. Right
+# of "backward ends" nothing is hidden any more, whatever the shade: the rank waits for one bucket at
+# a time and copies it back, while the next is still in flight. Full is only the call that it waits
+# in. The last bucket leaves in the last hook, when nothing is left to compute: nothing hides its way.
+# (On a processor, sending takes time from computing; with GPUs, and network cards that read their
+# memory, it takes little.)
+#
+# `DistributedDataParallel` is this, in C++ and with the rough edges gone. After the first step it
+# puts the buckets into the order in which gradients really come, and it can keep gradients inside
+# the buckets, so that nothing is copied. The gradients, and so the bytes, are the same each time. What
+# differs is how many messages it takes, and when they leave. (`ddp` is your exercise: write the
+# wrapper yourself.)
+
+# %% [markdown]
+# ### A drawing of the buckets *(more)*
+#
 # Here is which gradient is in which bucket, and when each bucket leaves. (This is a drawing and not a
 # measurement: sending takes as long as computing in it. It counts in MB, and 8 MiB are 8.4 MB. The
 # biases are too thin to be seen.)
@@ -301,19 +315,11 @@ conclude(
 bucket_picture(network(), 10 * 2**20)
 
 # %% [markdown]
-# The last bucket leaves in the last hook, when nothing is left to compute: nothing hides its way. In
-# the timeline, a bar left of "backward ends" is communication during which the rank computes. Right
-# of "backward ends" nothing is hidden any more, whatever the shade: the rank waits for one bucket at
-# a time and copies it back, while the next is still in flight. Full is only the call that it waits
-# in. (On a processor, sending takes time from computing; with GPUs, and network cards that read their
-# memory, it takes little.)
+# ### DDP's own buckets *(more)*
 #
-# `DistributedDataParallel` is this, in C++ and with the rough edges gone. After the first step it
-# puts the buckets into the order in which gradients really come, and it can keep gradients inside
-# the buckets, so that nothing is copied. Its rule for buckets differs a little: a bucket is closed
-# by the gradient that brings it to the limit, so it may hold more. By default the limit is 25 MiB,
-# and 1 MiB for the first bucket, so that sending begins early; a `bucket_cap_mb` of your own is the
-# limit of all of them. (`ddp` is your exercise: write the wrapper yourself.)
+# DDP's rule for buckets differs a little from the rule above: a bucket is closed by the gradient that
+# brings it to the limit, so it may hold more. By default the limit is 25 MiB, and 1 MiB for the first
+# bucket, so that sending begins early; a `bucket_cap_mb` of your own is the limit of all of them.
 
 # %%
 # %%ranks 2 --evidence ddp
@@ -348,11 +354,12 @@ for name, evidence in (("plain", plain), ("hooks and buckets", hooked), ("DDP", 
 
 # %% [markdown]
 # None: the gradients are the same. (Headers come on top; the network counts them, and this count
-# does not.) What differs is how many messages it takes, and when they leave.
+# does not.)
 # (The cell sets DDP's limit to 8 MiB: a bucket is closed after two layers, as above. DDP waits for
 # its buckets inside `backward`, so no bar of its timeline is full.)
-#
-# ### What DDP wants to know
+
+# %% [markdown]
+# ### What DDP wants to know *(more)*
 #
 # | to be set | when, and what it costs |
 # |---|---|
@@ -360,6 +367,7 @@ for name, evidence in (("plain", plain), ("hooks and buckets", hooked), ("DDP", 
 # | `static_graph=True` | Every step uses the same parameters in the same way. DDP learns this from the first step, and needs no walk. |
 # | `broadcast_buffers=True`, the default | Rank 0's buffers, such as running means, go to all ranks before each forward pass. Without such buffers, switch it off. |
 # | `with model.no_sync():` | Gradients only add up on each rank. For accumulation over several small batches: the last one, outside of it, sends. |
+# | `with model.join():` | The ranks' shares have unequal lengths, without padding. A rank without images takes part in the others' all-reduces until they are done, too. |
 # | `SyncBatchNorm.convert_sync_batchnorm(model)` | Batch normalisation over the batch of all ranks, for small batches per rank. It needs GPUs, and costs a collective for each such layer, forward and backward. |
 # | `torch.autocast` | Around the forward pass and the loss, as without DDP. Weights and gradients stay float32, so float32 is sent. With NCCL, `model.register_comm_hook(None, bf16_compress_hook)` sends half the bytes. |
 
@@ -407,9 +415,9 @@ conclude(
 
 # %% [markdown]
 # So data parallel training with *W* ranks and a batch of *B* on each is single-process training
-# with a batch of *W · B*. (What that means for the learning rate: section 7.) It needs equal
-# shares, a loss that is a mean, and no layer that looks across the batch. Batch normalisation
-# does: it sees only its own rank's share, unless it is `SyncBatchNorm`.
+# with a batch of *W · B*. (Two rules for the learning rate, linear and square root: section 7.) It
+# needs equal shares, a loss that is a mean, and no layer that looks across the batch. Batch
+# normalisation does: it sees only its own rank's share, unless it is `SyncBatchNorm`.
 
 # %% [markdown]
 # ## 5. Real images, and twice the speed?
@@ -472,6 +480,9 @@ conclude(
 # turns; a rank that is slower than the others, since all wait for it in every step; and on a
 # cluster the network. If you ever measure *more* than twice, look at the measurement first: the
 # ranks do what the single process did, and communicate besides.
+
+# %% [markdown]
+# ### Four epochs of training *(more)*
 #
 # Now train a little longer, on both ranks. *Predict: how many of the test images are right after
 # four epochs of 10,000 images? Guessing has 10 %.*
@@ -627,10 +638,23 @@ conclude(
 # close to its bound, no library makes it much quicker. What helps is fewer bytes, a faster network,
 # or sending during `backward`.
 #
-# Now more ranks. *Strong* scaling shares a given batch out: each rank computes less, and sends as
-# much as before. *Weak* scaling gives every rank the same amount of work, and makes the batch grow.
+# Now more ranks. *Strong* scaling shares a given batch out: computing shrinks with 1/*p*, and
+# communication does not. *Weak* scaling gives every rank the same amount of work, and makes the batch
+# grow: computing stays, and the bytes that a rank sends grow from 1 times the gradients on two ranks
+# to at most 2 times on very many, while the images of a step grow with *p*. So with many ranks weak
+# scaling still gains where strong scaling does not. That is why large clusters train with large
+# batches.
 #
-# *Predict: which of the two tolerates the slow network better?*
+# The number of calls counts, too. With the same bytes in more calls, messages have to be set up and
+# waited for more often: each call costs latencies, and what the library does around them. Buckets
+# save calls. Above some size bigger buckets gain hardly anything, and leave later, so that less of
+# their way is hidden behind `backward`.
+
+# %% [markdown]
+# ### Strong and weak scaling, measured and predicted *(more)*
+#
+# *Predict: two ranks share 2048 images, or have 512 images each. Which of the two, strong or weak
+# scaling, tolerates the slow network better?*
 
 # %% tags=["nbval-ignore-output"]
 costs = {f"strong, {p} × {2048 // p} images": cost_of(2048 // p, p, "1gbit") for p in (1, 2)}
@@ -658,9 +682,9 @@ conclude(
 # %% [markdown]
 # (The rows of one rank have a short "communicate", too: copying the gradients together.)
 #
-# And with more ranks? More ranks than cores would take turns here, so their time is not measured
-# but predicted: computing as measured on one rank, and a ring that follows α and β of this link, as
-# measured between two ranks.
+# And which of the two with more ranks? More ranks than cores would take turns here, so their time
+# is not measured but predicted: computing as measured on one rank, and a ring that follows α and β
+# of this link, as measured between two ranks.
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --link 1gbit --out pings
@@ -706,17 +730,17 @@ conclude(
 # %% [markdown]
 # α is that of this machine's virtual network. With your cluster's α the curves bend elsewhere.
 #
-# Strong scaling: computing shrinks with 1/*p*, and communication does not. Weak scaling: computing
-# stays, and the bytes that a rank sends grow from 1 times the gradients on two ranks to at most 2
-# times on very many, while the images of a step grow with *p*. Only the ring's 2 (*p*−1) latencies
-# bend the curve in the end; a tree or halving-doubling has fewer (module 01). That is why large
-# clusters train with large batches.
+# In weak scaling only the ring's 2 (*p*−1) latencies bend the curve in the end; a tree or
+# halving-doubling has fewer (module 01).
 #
 # The model adds computing and communicating, as this step does; DDP hides a part. It keeps
 # communication as a term of its own, which grows with *p*. Amdahl's law, fitted to such steps,
 # counts communication as work that cannot be shared out, and so promises too much at many ranks.
+
+# %% [markdown]
+# ### One call, or 128 *(more)*
 #
-# Last, the size of the messages. The next model has 128 small parameters, 2.4 MB in all.
+# The next model has 128 small parameters, 2.4 MB in all.
 #
 # *Predict: one call for each parameter, or buckets of 64 KiB, of 512 KiB, or everything in one:
 # how much does it matter at 1 Gbit/s? Does a call cost two latencies, as in the model?*
@@ -781,8 +805,6 @@ conclude(
 # %% [markdown]
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
 # for. The model counts two messages for a call, and nothing of what the library does around them.
-# Above some size bigger buckets gain hardly anything, and leave later, so that less of their way is
-# hidden behind `backward`.
 
 # %% [markdown]
 # ## 7. More ranks, another learning rate? *(more)*
@@ -862,7 +884,11 @@ if rank == 0:
 # %% [markdown]
 # No: six of ten are right, 60 %. In the mean of means, an image of a small share counts for more.
 # Add up first, over all ranks, and divide once; the same goes for losses. And the accuracy on rank
-# 0's own share is not that of the model.
+# 0's own share is not that of the model. With the padding of section 2, some images would count twice.
+# (`global_metrics` is the exercise.)
+
+# %% [markdown]
+# ### Test images without padding *(more)*
 #
 # *Predict: which images does a `DistributedSampler` give to each of the three ranks?*
 
@@ -878,7 +904,6 @@ print("each image once:   ", list(range(rank, 10, world_size)))
 # DDP's own forward may be one: the first after a training step broadcasts the buffers, such as
 # running means. So test with `model.module`, under `torch.no_grad()`. (The script of this course
 # tests the network that is inside DDP, and averages its running means over the ranks before.)
-# (`global_metrics` is the exercise.)
 
 # %% [markdown]
 # ## 9. Stopped, and carried on
@@ -944,8 +969,14 @@ conclude(
 # under another name first, and renames: if it is killed on the way, the old file is still whole.
 #
 # How far into the epoch it was is one number, images seen by all ranks together. That makes it
-# possible to carry on with *another* number of ranks. *Predict: how many images are left for a
-# single rank?*
+# possible to carry on with *another* number of ranks. On a cluster the job puts itself back into the
+# queue, and the script finds its checkpoint.
+# (`checkpoint` is the exercise, and it includes being killed while writing.)
+
+# %% [markdown]
+# ### Carried on by a single rank *(more)*
+#
+# Here the same run is started again, on one rank. *Predict: how many images are left for it?*
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --timeout 600 --out resumed
@@ -968,11 +999,6 @@ conclude(
     f"{counted[0]:,} images, as many as there are.",
     f"the epochs have counted {counted} images, where 12,000 are due in each of 2.",
 )
-
-# %% [markdown]
-# On a cluster nobody types that: the job puts itself back into the queue, and the script finds its
-# checkpoint.
-# (`checkpoint` is the exercise, and it includes being killed while writing.)
 
 # %% [markdown]
 # ### A node is lost, and the run goes on without it *(more)*
@@ -1128,6 +1154,13 @@ conclude(
 )
 
 # %% [markdown]
+# With DDP the collectives are inside `backward`. So if one rank takes another branch, or skips a
+# batch, the other ranks hang there. (`find_the_hang` is the exercise on this: name the rank, the
+# call and the line.)
+
+# %% [markdown]
+# ### A barrier that names the rank *(more)*
+#
 # `dist.monitored_barrier()` is a barrier in which every rank reports to rank 0. To search for a
 # hang, put it in front of the line that you suspect. (Gloo only; beside NCCL, make a second group
 # with gloo for it.)
@@ -1147,6 +1180,8 @@ conclude(
 )
 
 # %% [markdown]
+# ### Calls that do not fit *(more)*
+#
 # Now the other bug, "short". All ranks are in a collective, and still nobody moves: rank 1 has left
 # the loop and waits in the barrier of line 35, the others in `all_reduce`.
 # `TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the calls of all ranks before each collective is run. It
@@ -1170,6 +1205,8 @@ conclude(
 )
 
 # %% [markdown]
+# ### What helps on a cluster *(more)*
+#
 # | on a cluster | what it gives you |
 # |---|---|
 # | `srun --jobid=4711 --overlap --nodelist=n2 py-spy dump --pid …` | the stack of a rank, while it hangs. Where the site forbids it: `faulthandler.register(signal.SIGUSR2)` in the script, then `scancel --signal=USR2 4711.0`: each rank prints its stack into the log |
@@ -1177,10 +1214,6 @@ conclude(
 # | `monitored_barrier`, `TORCH_DISTRIBUTED_DEBUG=DETAIL` | the rank that did not come; the calls that do not fit |
 # | NCCL: `TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default | a GPU's wait has a limit too: a watchdog thread ends the process |
 # | NCCL's *flight recorder*: `TORCH_NCCL_DUMP_ON_TIMEOUT=1`; `TORCH_FR_BUFFER_SIZE` (before: `TORCH_NCCL_TRACE_BUFFER_SIZE`) is 2000 by default | each rank keeps its last 2000 collectives, with stacks, and writes them to a file when time is up; `torchfrtrace` compares the files |
-#
-# With DDP the collectives are inside `backward`. So if one rank takes another branch, or skips a
-# batch, the other ranks hang there. (`find_the_hang` is the exercise on this: name the rank, the
-# call and the line.)
 
 # %% [markdown]
 # ## 12. Who else does this for you? *(more)*
@@ -1291,8 +1324,9 @@ print("…", source("lightning_torch").partition("if __name__")[2])
 #    wait a limit, and look at the stacks.
 #
 # **Now:** `exercises/06_torch_distributed.ipynb`, first `shard_sampler`, `ddp` and `ddp_train`.
-#
-# **Where to read on**
+
+# %% [markdown]
+# ### Where to read on *(more)*
 #
 # - Li et al. 2020, *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, VLDB,
 #   sections 3 (buckets, overlap) and 5 (what they gain): https://arxiv.org/abs/2006.15704

@@ -82,9 +82,8 @@ conclude(
 )
 
 # %% [markdown]
-# More ranks do not help: in data parallel training each has a whole model. So split the model. Rank
-# 0 takes the first four blocks, rank 1 the other four. Activations go from rank 0 to rank 1, and
-# their gradient comes back.
+# More ranks with a whole model each do not help. So split the model: rank 0 takes the first four
+# blocks, rank 1 the other four. Activations go from rank 0 to rank 1, and their gradient comes back.
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --memory 350mb --evidence split
@@ -111,6 +110,13 @@ else:
     dist.send(received.grad, dst=0)
 optimizer.step()
 
+# %% [markdown]
+# It fits: the step ends, with half of these 16 bytes a parameter on each rank.
+#
+# ### What each half holds *(more)*
+#
+# Below are the peaks of both runs, by kind of tensor.
+
 # %% tags=["nbval-ignore-output"]
 of_half = sum(p.numel() for p in transformer(depth=4).parameters())
 print(beside_formula([rank.live.highest for rank in split.ranks], of_half))
@@ -134,7 +140,7 @@ conclude(
 )
 
 # %% [markdown]
-# ## 2. Layers on ranks: who idles
+# ## 2. Layers on ranks: who idles *(more)*
 #
 # It fits. Is it any faster than one rank? Here is the same split again, of a smaller transformer
 # and a larger batch, with a mark around everything that a rank computes.
@@ -202,10 +208,13 @@ conclude(
 # %% [markdown]
 # ## 3. GPipe: micro-batches and the bubble
 #
-# Cut the batch into *m* micro-batches, and send each of them on as soon as it is done. While rank 1
+# Split by layers, the model fits, and is no faster: while one rank computes, the others wait. With *p*
+# stages, each computes 1/*p* of the time (section 2 measures it).
+#
+# So cut the batch into *m* micro-batches, and send each of them on as soon as it is done. While rank 1
 # works on the first one, rank 0 works on the second. Gradients add up over the micro-batches, and
-# the weights change once for each batch: the mathematics is the same as before (Huang et al. 2019,
-# GPipe, section 2.2).
+# the weights change once for each batch: the mathematics stays the same (Huang et al. 2019, GPipe,
+# section 2.2).
 #
 # The ranks still idle while the pipeline fills and while it drains. That is the *bubble*.
 #
@@ -233,13 +242,22 @@ display(
 # %% [markdown]
 # Each rank computes *m* micro-batches, and waits as long as *p* − 1 of them take: (*p* − 1) /
 # (*m* + *p* − 1) of the time is idle. For *p* = 4 and *m* = 8 that is 3/11, or 27 %, however long a
-# backward pass takes. With *m* = 4 *p* it is still 3/19, or 16 %. GPipe's authors found it negligible
-# there (section 2.3): they recompute activations, and put a part of that into the bubble.
+# backward pass takes.
+#
+# More micro-batches have a price: each is smaller, and small matrices compute less efficiently. And
+# in GPipe all *m* micro-batches are forward before the first goes back, so their activations pile
+# up. `gpipe` is your exercise: write the schedule.
+#
+# ### The bubble, measured *(more)*
+#
+# With *m* = 4 *p* the formula still has 3/19, or 16 %. GPipe's authors found it negligible there
+# (section 2.3). They keep only each stage's input, compute the rest again in the backward pass
+# (section 10), and put a part of that into the bubble.
 #
 # Now run it, with PyTorch's own schedule. Four ranks on two cores would measure how the cores are
 # shared, so **the four stages only wait**: 20 ms forward, 40 ms backward, and no core is needed. The
-# messages between them are real. Two stages with real compute are beside them: the transformer from
-# above on a batch of 32 images.
+# messages between them are real. Two stages with real compute are beside them: section 2's transformer
+# on a batch of 32 images.
 
 
 # %%
@@ -328,13 +346,7 @@ conclude(
 )
 
 # %% [markdown]
-# More micro-batches have a price: each is smaller, and small matrices compute less efficiently. And
-# in GPipe all *m* micro-batches are forward before the first goes back, so their activations pile
-# up. (GPipe therefore keeps only each stage's input, and computes the rest again in the backward
-# pass: section 10.) `gpipe` is your exercise: write the schedule.
-
-# %% [markdown]
-# ## 4. 1F1B: what stays alive *(more)*
+# ## 4. 1F1B: what stays alive
 #
 # A rank needs only as many micro-batches under way as fill the pipeline. From then on, let it do one
 # backward pass after each forward pass: *1F1B* (Narayanan et al. 2021, section 2.2.1).
@@ -365,14 +377,19 @@ for name, schedule in schedules.items():
 # %% [markdown]
 # The bubble is the same. But rank *r* holds at most *p* − *r* micro-batches, however many there are:
 # 4 on rank 0, and 1 on rank 3. So a pipeline may take more micro-batches in a batch, which is what
-# makes the bubble small.
+# makes the bubble small. (The third schedule is explained below.)
 #
-# The third schedule makes it small in another way. Each rank has *v* = 2 separate chunks of layers,
-# rank 0 the first and the fifth eighth of them. A chunk takes half the time, and so does filling the
-# pipeline: the bubble is (*p* − 1) / (*v m* + *p* − 1). The price is *v* times as many messages,
-# somewhat more activations, and *m* has to be a multiple of *p* (section 2.2.2).
+# ### Interleaved: chunks of layers *(more)*
 #
-# Now run. First the bubble: section 3's four stages that wait, with eight micro-batches.
+# The third schedule makes the bubble small in another way. Each rank has *v* = 2 separate chunks of
+# layers, rank 0 the first and the fifth eighth of them. A chunk takes half the time, and so does
+# filling the pipeline: the bubble is (*p* − 1) / (*v m* + *p* − 1). The price is *v* times as many
+# messages, somewhat more activations, and *m* has to be a multiple of *p* (section 2.2.2).
+#
+# ### 1F1B, measured *(more)*
+#
+# First the bubble: section 3's four stages that wait, with eight micro-batches. (Run *The bubble,
+# measured* there first: these cells use its functions.)
 
 # %%
 # %%ranks 4 --evidence waiting_in_turn
@@ -433,7 +450,7 @@ conclude(
 )
 
 # %% [markdown]
-# ### PipeDream: never flush
+# ### PipeDream: never flush *(more)*
 #
 # All of these *flush*: the pipeline drains before the weights change. PipeDream (Narayanan et al.
 # 2019) does not. Each rank updates its weights after each backward pass, and goes on.
@@ -499,7 +516,8 @@ conclude(
 # transformer's MLP is two of them: Z = GELU(X A) B.
 #
 # *Predict: A can be split by columns or by rows. Which of the two lets each rank go on to GELU
-# without waiting for another?*
+# without waiting for another? For an X of 4 MB, how many MB does each of two ranks then send, forward
+# and backward?*
 
 # %%
 from hpml.modules.m07_hybrid_parallelism.lecture.tensor_picture import column_then_row
@@ -508,13 +526,12 @@ from hpml.predict.collectives import all_reduce_bytes
 column_then_row(title="One pair of layers on two ranks: one all-reduce forward, one backward")
 
 # %% [markdown]
-# Columns. Each rank then has whole columns of X A, so it can apply GELU to them, and they are just
-# what its rows of B need. What comes out has the shape of Z on every rank, and their sum is Z. With
-# rows of A first, X A would be a sum over the ranks, and GELU of a sum is not the sum of GELUs: it
-# would take one more all-reduce. This is Megatron-LM (Shoeybi et al. 2019, section 3).
+# Columns. Each rank then has whole columns of X A, can apply GELU to them, and they are just what its
+# rows of B need. What comes out has the shape of Z, and its sum over the ranks is Z. With rows of A
+# first, X A would be such a sum, and GELU of a sum is not the sum of GELUs: it would take one more
+# all-reduce. This is Megatron-LM (Shoeybi et al. 2019, section 3).
 #
-# *Predict: X is 2048 tokens of width 512, 4 MB. How many MB does each of two ranks send, forward and
-# backward? Does that depend on the size of A and B?*
+# Now run it, and count. X is 2048 tokens of width 512, 4 MB.
 
 # %%
 torch.manual_seed(0)
@@ -562,10 +579,18 @@ if not pair.no_link:
     )
 
 # %% [markdown]
-# Attention is split in the same way: the matrices of queries, keys and values by columns, which are
-# whole heads, and the output matrix by rows. So a transformer block has two such pairs, and four
-# all-reduces in a step, each of (tokens × width). Data parallel training sends the gradients of the
-# block's 12 · width² parameters.
+# Attention is split in the same way: queries, keys and values by columns, which are whole heads, and
+# the output matrix by rows. So a transformer block has two such pairs, and four all-reduces in a step,
+# each of (tokens × width). A rank waits for each of them, where the gradients of data parallel training
+# travel while `backward` runs. That is why tensor parallelism stays inside a node, where links are
+# fast.
+#
+# `tensor_parallel` is your exercise: both layers as modules, so that `backward` does its all-reduce by
+# itself. Mind the bias.
+#
+# ### Fewer bytes than data parallelism? *(more)*
+#
+# For each block, data parallel training sends the gradients of 12 · width² parameters.
 #
 # *Predict: which of the two sends less on 8 ranks, for width 12288 as in GPT-3, and one sequence of
 # 2048 tokens? And for a step of 50,000 tokens, which is one of 64 parts of GPT-3's batch?*
@@ -582,11 +607,6 @@ conclude(
     "times in each block.",
     f"tensor parallelism sends {tensor / 1e9:.1f} and {many / 1e9:.1f} GB, data {data / 1e9:.1f} GB.",
 )
-
-# %% [markdown]
-# That waiting is why tensor parallelism stays inside a node, where links are fast. (`tensor_parallel`
-# is your exercise: both layers as modules, so that `backward` does its all-reduce by itself. Mind
-# the bias.)
 
 # %% [markdown]
 # ## 6. Sequences and vocabularies split *(more)*
@@ -795,6 +815,8 @@ conclude(
 )
 
 # %% [markdown]
+# ### Gathers, early and twice *(more)*
+#
 # In stage 3 no rank has all of a layer. PyTorch's `fully_shard` *gathers* a layer's parameters before
 # it computes, and frees them afterwards.
 #
@@ -924,15 +946,27 @@ if ratio is not None:
 
 # %% [markdown]
 # (Gloo's own `reduce_scatter_tensor` is an all-reduce inside. So `send_parts_only` puts an
-# all-to-all in its place. NCCL needs none of that.) Your exercises: `zero1`, an optimizer that shards
-# its states, and `fsdp`, a small `fully_shard` that gathers ahead.
+# all-to-all in its place. NCCL needs none of that.)
+#
+# ### What stage 3 sends
+#
+# In stage 3 no rank has all of a layer. PyTorch's `fully_shard` *gathers* a layer's parameters before
+# it computes, and frees them afterwards: once for forward, once more for `backward`. With the
+# reduce-scatter of the gradients it sends 3/2 of what data parallelism sends. But the next layer can be
+# on its way while a rank computes with this one.
+#
+# Your exercises: `zero1`, an optimizer that shards its states, and `fsdp`, a small `fully_shard` that
+# gathers ahead.
 
 # %% [markdown]
 # ## 8. Meshes: data × tensor
 #
-# Two ways to split are two directions. So the ranks are laid out as a table, a *mesh*: 2 × 2 here.
-# Along a row, ranks share the matrices (tensor); along a column, the batch (data). PyTorch's DTensor
-# then does what section 5 did by hand.
+# Two ways to split are two directions. So the ranks are laid out as a table, a *mesh*: say 2 × 2.
+# Along a row, ranks share the matrices (tensor); along a column, the batch (data).
+#
+# ### A mesh in DTensor *(more)*
+#
+# PyTorch's DTensor does on such a mesh what section 5 did by hand.
 #
 # *Predict: which collectives does a step of one transformer block make along each dimension? A node
 # has two ranks, and links between nodes are slow: should a row be a node, or a column?*
@@ -1009,9 +1043,14 @@ if not no_link:
     )
 
 # %% [markdown]
-# The same reasons hold for a mesh of three: tensor inside a node, pipeline stages between near nodes
-# (little to send, section 2), data across all. `mesh_2d` is your exercise: these groups and
-# collectives by hand.
+# `mesh_2d` is your exercise: these groups and collectives by hand.
+#
+# ### Which direction inside a node
+#
+# In a step, a block makes four all-reduces of activations along a row, and waits for each of them.
+# Along a column it makes one, of gradients, which may travel while `backward` runs. So a row is a
+# node: tensor ranks inside, where links are fast, data ranks across. In a mesh of three, pipeline
+# stages stand between near nodes: they have little to send.
 
 # %% [markdown]
 # ## 9. Mesh-TensorFlow: name the dimensions *(more)*
@@ -1326,11 +1365,8 @@ conclude(
 # %% [markdown]
 # ## 13. Which split, when
 #
-# Bytes of states, the bubble, all-reduces and who waits for them: above, each formula stood beside a
-# measurement. Together they price a layout. So try all layouts, drop those that do not fit, take the
-# quickest. The formulas assume Adam in mixed precision, fused attention, nothing recomputed, no
-# sequence parallelism; an all-reduce that leaves a node has two levels (module 05); and a tenth of the
-# memory is kept for what is no tensor of ours: the context, NCCL's buffers, gaps.
+# Together, the formulas of this lecture price a layout. So try all layouts, drop those that do not fit,
+# take the quickest.
 #
 # *Predict: section 1's model on two ranks with 350 MB each and a link of 1 Gbit/s. Data, ZeRO,
 # tensor, or pipeline? And with 100 Gbit/s?*
@@ -1376,11 +1412,8 @@ conclude(
 
 # %% [markdown]
 # Now larger ones. A node has eight GPUs of 80 GB with fast links inside, and each has a link to other
-# nodes: 400 Gbit/s, or less. (450 GB/s inside and 400 Gbit/s between are those of NVIDIA's [DGX
-# H100](https://www.nvidia.com/en-us/data-center/dgx-h100/). We let a GPU reach 400 TFLOP/s, 40 % of
-# its peak.)
-#
-# *Predict: which models change their split when the network is slower?*
+# nodes: 400 Gbit/s, or less. (What the formulas assume stands below.) Which models change their split
+# when the network is slower?
 
 
 # %%
@@ -1421,8 +1454,24 @@ conclude(
 )
 
 # %% [markdown]
-# The batch counts, too. *Predict: the 7 billion on 64 GPUs with the fast links, and 1/32 or 1/64 of
-# the tokens in a step. More ranks for data, or fewer?*
+# Formulas see no latency, no small operators, no slow node. Module 08 fits such predictions to real
+# clusters.
+#
+# ### What the formulas assume *(more)*
+#
+# Bytes of states, the bubble, all-reduces and who waits for them: above, each formula stood beside a
+# measurement. They assume Adam in mixed precision, fused attention, nothing recomputed, no sequence
+# parallelism. An all-reduce that leaves a node has two levels (module 05). A tenth of the memory is
+# kept for what is no tensor of ours: the context, NCCL's buffers, gaps.
+#
+# 450 GB/s inside a node and 400 Gbit/s between nodes are those of NVIDIA's [DGX
+# H100](https://www.nvidia.com/en-us/data-center/dgx-h100/). We let a GPU reach 400 TFLOP/s, 40 % of
+# its peak.
+#
+# ### The batch counts, too *(more)*
+#
+# *Predict: the 7 billion on 64 GPUs with the fast links, and 1/32 or 1/64 of the tokens in a step. More
+# ranks for data, or fewer?*
 
 # %%
 from dataclasses import replace
@@ -1445,9 +1494,6 @@ conclude(
 )
 
 # %% [markdown]
-# Formulas see no latency, no small operators, no slow node. Module 08 fits such predictions to real
-# clusters.
-#
 # ### Beside what others chose *(more)*
 #
 # The same search, on models, GPUs and batches that were published with their layouts (A100: 156
@@ -1482,7 +1528,7 @@ conclude(
 # `published_layouts.csv`, beside this lecture's code.
 
 # %% [markdown]
-# ## 14. On the cluster
+# ## 14. On the cluster *(more)*
 #
 # `hpml.train` splits a vision transformer in each of these ways, and its losses are those of data
 # parallel training: `--shard zero1` or `--shard fsdp`, `--tensor N`, `--pipeline N`, or several of
@@ -1510,6 +1556,9 @@ conclude(
 # - **MFU**, model FLOP/s utilization: 6 × parameters × tokens/s, over the peak FLOP/s of all GPUs
 #   (Chowdhery et al. 2022, PaLM, arXiv:2204.02311, appendix B). What is recomputed does not count.
 #   Section 13 assumed 40 %; Llama 3 had 38 to 43 % (its table 4).
+# - **Zero-bubble schedules** hide a part of what is not hidden here. PyTorch's
+#   `ScheduleZBVZeroBubble` and `ScheduleDualPipeV` fill a bubble with gradients of weights.
+#   **Asynchronous tensor parallelism** cuts a product into pieces.
 # - **MLPerf Training** has rules for the time until a given quality. So it counts what images/s leave
 #   out: a batch that is too large for the accuracy.
 
@@ -1520,11 +1569,10 @@ conclude(
 #   the layers (pipeline) or the matrices (tensor).
 # - Each split has its price in bytes, and the question is who waits for them: gradients and gathers
 #   can travel while a rank computes. A tensor's all-reduces and a pipeline's bubble are not hidden
-#   here. (In part they can be: PyTorch's `ScheduleZBVZeroBubble` and `ScheduleDualPipeV` fill a bubble
-#   with gradients of weights; asynchronous tensor parallelism cuts a product into pieces.)
+#   here.
 # - So lay the ranks out as a mesh that follows the network: tensor inside a node, data across.
 #
-# ### Where to read on
+# ### Where to read on *(more)*
 #
 # - Shoeybi et al. 2019, *Megatron-LM*, arXiv:1909.08053, section 3: the two splits.
 # - Huang et al. 2019, *GPipe*, arXiv:1811.06965, section 2; Narayanan et al. 2021, *Efficient
@@ -1539,4 +1587,4 @@ conclude(
 # %% [markdown]
 # ## Where next
 #
-# The [exercises](../exercises/07_hybrid_parallelism.ipynb) of this module: first `tensor_parallel`, `gpipe`; for the evening `split_layers`, `one_f_one_b`, `zero1`, `fsdp`, `mesh_2d`, `mesh_layout`, `moe_all_to_all`.
+# The [exercises](../exercises/07_hybrid_parallelism.ipynb) of this module: first `tensor_parallel`, `zero1`; for the evening `split_layers`, `gpipe`, `one_f_one_b`, `fsdp`, `mesh_2d`, `mesh_layout`, `moe_all_to_all`.

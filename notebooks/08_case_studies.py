@@ -31,8 +31,8 @@ from hpml.ranks import launch
 # %% [markdown]
 # ## 1. The all-reduce, from 4 bytes to 256 MB
 #
-# To predict a training step on 256 GPUs, you need to know what its all-reduce costs. That is
-# measured with a micro-benchmark: one all-reduce after the other, of sizes over nearly eight decades.
+# To predict a training step on 256 GPUs, you need the cost of its all-reduce. A micro-benchmark
+# measures it: one all-reduce after the other, of sizes over nearly eight decades.
 # OSU's benchmarks (`osu_allreduce`) and NVIDIA's (`nccl-tests`) print a line for each size:
 #
 # - **time**, which OSU calls latency;
@@ -120,6 +120,12 @@ if not no_network:
     )
 
 # %% [markdown]
+# With more ranks, the ring's messages grow as *p*, those of recursive doubling as log₂ *p*. A
+# gradient that is large for 4 ranks may be small for 256. So libraries change the algorithm with size
+# and ranks, and frameworks send many layers' gradients as one tensor.
+#
+# ### The same algorithms in C, and on GPUs *(more)*
+#
 # Open MPI has both as well, in C, and lets one choose. It also has Rabenseifner's algorithm
 # (halving-doubling in module 01), with the messages of two recursive doublings and the bytes of a
 # ring.
@@ -163,6 +169,12 @@ if not (no_network or mpi.missing()):
 # A point above the link's rate is due to the emulation: a link that was idle lets some kilobytes pass
 # at once.
 #
+# For a power of two of ranks, the model of α and β has Rabenseifner's algorithm never slower than the
+# ring. Look at the figure: at 16 MB it is. The model has each link busy from the first byte to the
+# last, and leaves out what a rank does between two exchanges. On a large network there is one thing
+# more: a ring sends only to its neighbour, Rabenseifner's its largest messages to the farthest rank,
+# through switches that all share. So measure.
+#
 # NCCL is the same benchmark with GPUs in place of cores. It needs two of them.
 
 # %% tags=["nbval-ignore-output"]
@@ -180,8 +192,9 @@ else:
         skip("all-reduce by NCCL", str(why))
 
 # %% [markdown]
-# Four ranks are few. With more of them, the ring's messages grow as *p*, those of recursive doubling
-# as log₂ *p*. Where the two are equal follows from the formulas above.
+# ### The crossover on 256 ranks *(more)*
+#
+# Where the two algorithms are equal follows from their formulas.
 #
 # *Predict: 64 times as many ranks, 256. By which factor does the crossover grow?*
 
@@ -199,18 +212,10 @@ conclude(
 )
 
 # %% [markdown]
-# A gradient that is large for 4 ranks may be small for 256. So libraries change the algorithm with
-# size and ranks, and frameworks send many layers' gradients as one tensor. For a power of two of
-# ranks, this model has Rabenseifner's algorithm never slower than the ring. Look at the figure: at 16
-# MB it is. The model has each link busy from the first byte to the last, and leaves out what a rank
-# does between two exchanges. On a large network there is one thing more: a ring sends only to its
-# neighbour, Rabenseifner's its largest messages to the farthest rank, through switches that all share.
-# So measure.
+# ### Other people's benchmarks *(more)*
 #
 # α and β of a cluster that is never idle, from a table with disturbed sizes in it: that is the
 # exercise `fit_alpha_beta`. In a shell, `./hpml bench allreduce --columns` prints these tables.
-#
-# ### Other people's benchmarks *(more)*
 #
 # `osu_allreduce` is part of the [OSU micro-benchmarks](http://mvapich.cse.ohio-state.edu/benchmarks/),
 # which have a Python version on mpi4py, OMB-Py (Alnaasan et al. 2021). mpi4py's own,
@@ -251,7 +256,7 @@ if not (no_network or mpi.missing()):
 # ## 2. Strong scaling fails on a small batch
 #
 # Modules 01 and 06 had strong scaling (a given batch is shared out) and weak scaling (each rank has
-# a batch of its own). Which of them works on your cluster is decided by the batch.
+# a batch of its own). The batch decides which of them works on your cluster.
 #
 # Here is a step of data parallel training: compute, then average 0.5 MB of gradients over links of
 # 50 Mbit/s. There are up to eight ranks, more than this machine has cores. So **the ranks only
@@ -371,7 +376,12 @@ conclude(
 # faster processor makes *b* larger, a faster network smaller. Overlap (section 3) hides a part of
 # the sending, at most as much as backward takes.
 #
-# Weak scaling keeps the images of each rank.
+# Weak scaling keeps the images of each rank, say 64. Without latencies the share of its images/s that
+# a rank keeps hardly depends on the number of ranks: about 1/(1 + *b*/64). That is why published
+# curves (section 3) are nearly all weak scaling. The price is the batch. How far a batch can grow
+# before the accuracy falls is not a question of networks: section 4.
+#
+# ### Weak scaling, measured *(more)*
 #
 # *Predict: with 64 images on each rank, which share of its images/s does each of eight ranks keep?
 # Each of 256?*
@@ -387,17 +397,17 @@ seen = (
 )
 conclude(
     found.held,
-    f"**Answer.** {seen}; the model has {found.foretold:.0%}, and "
+    f"**Answer.** {seen}; the model has {found.predicted:.0%}, and "
     f"{data_parallel.weak(64, 256) / 256:.0%} with 256 ranks. But the batch of those is "
     f"{256 * 64:,} images.",
-    f"{seen}, and the model has {found.foretold:.0%}. {BUSY}",
+    f"{seen}, and the model has {found.predicted:.0%}. {BUSY}",
 )
 
 # %% [markdown]
-# Without latencies the share would hardly depend on the number of ranks: about 1/(1 + *b*/64). That is
-# why published curves (section 3) are nearly all weak scaling. A ring's latencies take the rest, so
-# libraries go over to trees where ranks are many and messages small (section 1). The price is the batch, and how far a batch can grow
-# before the accuracy falls is not a question of networks: section 4.
+# A ring's latencies take the rest of the share. So libraries go over to trees where ranks are many
+# and messages small (section 1).
+#
+# ### Ranks that compute *(more)*
 #
 # Was it only the waiting? Two ranks compute in earnest, a core for each: a small residual network
 # with 1.2 MB of gradients, over 100 Mbit/s.
@@ -449,8 +459,10 @@ conclude(
 # Only the number *b* differs. On a GPU there is one effect more: a small share leaves the GPU partly
 # idle, so that an image takes longer (module 04, section 5).
 #
-# And *b* of networks that people train? TensorFlow's authors printed what one P100 does alone (its
-# benchmarks page, 2017). Let each GPU have 25 Gbit/s.
+# ### *b* of networks that people train *(more)*
+#
+# TensorFlow's authors printed what one P100 does alone (its benchmarks page, 2017). Let each GPU have
+# 25 Gbit/s.
 #
 # *Predict: of ResNet-50, VGG-16 and AlexNet, which needs the most images on each GPU?*
 
@@ -494,8 +506,8 @@ conclude(
 # %%
 from hpml.modules.m08_case_studies.lecture import scaling_findings
 from hpml.predict import (
-    foretell_run,
-    published_foretold,
+    predict_run,
+    published_predicted,
     published_scaling,
     scaling,
     scaling_fit,
@@ -510,7 +522,7 @@ for row in beginning:
 print("to be predicted:", *(row.ranks for row in the_rest))
 
 # %% [markdown]
-# Eight GPUs make hardly more than four. What 32 make is the question of this section.
+# Eight GPUs make hardly more than four. What do 32 make?
 #
 # A model of one step has four parts that add up:
 #
@@ -529,7 +541,7 @@ print("to be predicted:", *(row.ranks for row in the_rest))
 # hide?*
 
 # %%
-run = published_foretold.training(published_scaling.table(ethernet))
+run = published_predicted.training(published_scaling.table(ethernet))
 filled = scaling.buckets(run)
 for ready, nbytes in filled:
     lasts = scaling.bucket_seconds(run, nbytes, ranks=8)
@@ -557,14 +569,14 @@ conclude(
 # for the slowest, and among more ranks the slowest is slower: 0.6 σ for 2, 1.4 σ for 8, 2.8 σ
 # for 256.
 #
-# These two are fitted on the rows above. Every pair on a grid is tried, and gets a weight: how well
+# Both are fitted on the rows above. Every pair on a grid is tried, and gets a weight: how well
 # it explains the rows. What all of them predict, by weight, is the curve, and 90 in 100 of the
 # weight are its interval. If the rows leave open which constant it was, the interval is wide.
 #
-# *Predict: eight GPUs make hardly more than four. What do 32 make?*
+# *Predict: how many images/s do 32 GPUs make?*
 
 # %%
-over_ethernet = published_foretold.foretell(ethernet)
+over_ethernet = published_predicted.predict_table(ethernet)
 unseen = [scaling_fit.Point(row.row.ranks, row.published) for row in over_ethernet.test]
 publish_figure(
     "a published table, predicted",
@@ -577,7 +589,7 @@ publish_figure(
 last, rows = over_ethernet.rows[-1], over_ethernet.test
 inside = sum(row.published in row.interval for row in rows)
 seen = (
-    f"{last.foretold:,.0f} images/s are predicted, between "
+    f"{last.predicted:,.0f} images/s are predicted, between "
     f"{last.interval.low:,.0f} and {last.interval.high:,.0f}; published are {last.published:,.0f}. "
     f"The worst of {len(rows)} rows that the fit had not seen is {over_ethernet.worst:.0%} off, "
     f"and {inside} of {len(rows)} lie in their interval."
@@ -590,12 +602,21 @@ conclude(
 )
 
 # %% [markdown]
-# The parts are what one pays for. The same machines had InfiniBand as well.
+# Read σ with care: whatever grows slowly with the number of ranks ends up in it, not only
+# stragglers. A fit gives names to parts. Whether the names are right, only a trace shows (module 03).
+#
+# One table proves little, and it may have been chosen. Below, in a part marked *(more)*, are all that
+# the course has found, with those that the model misses.
+
+# %% [markdown]
+# ### The same machines over InfiniBand *(more)*
+#
+# The parts of a step are what one pays for. These machines had InfiniBand as well.
 #
 # *Predict: which part of the step shrinks with the faster network, and which one cannot?*
 
 # %%
-over_infiniband = published_foretold.foretell("azure-v100-resnet50-rdma")
+over_infiniband = published_predicted.predict_table("azure-v100-resnet50-rdma")
 for name, one in (("Ethernet", over_ethernet), ("InfiniBand", over_infiniband)):
     step, constants = one.fitted.predict(32).step, one.fitted.constants
     parts = ", ".join(f"{part} {1e3 * seconds:.0f} ms" for part, seconds in vars(step).items())
@@ -621,33 +642,29 @@ conclude(
 )
 
 # %% [markdown]
-# Read σ with care: whatever grows slowly with the number of ranks ends up in it, not only
-# stragglers. Look at four GPUs in one machine, printed above: one library may lose more in the
-# machine than another, and the model has no other place for it. A fit gives names to parts. Whether
-# the names are right, only a trace shows (module 03).
-
-# %% [markdown]
+# Look at four GPUs in one machine, printed above: one library may lose more in the machine than
+# another, and the model has no other place for it than σ.
+#
 # ### All published tables, and the misses *(more)*
 #
-# One table proves little, and it may have been chosen. So here are all that the course has found:
-# TensorFlow's benchmarks (2017), Horovod, Goyal et al. 2017, PyTorch DDP (Li et al. 2020), Piz Daint,
-# DLPerf, Intel's DAWNBench entry, and more. Of each the smallest sizes are fitted, by one rule for
-# all (`hpml.predict.published_scaling.split`). A fair opponent needs no model: each rank stays as
-# fast as on the largest size that was fitted.
+# Here are all tables that the course has found: TensorFlow's benchmarks (2017), Horovod, Goyal et al.
+# 2017, PyTorch DDP (Li et al. 2020), Piz Daint, DLPerf, Intel's DAWNBench entry, and more. Of each the
+# smallest sizes are fitted, by one rule for all (`hpml.predict.published_scaling.split`). A fair
+# opponent needs no model: each rank stays as fast as on the largest size that was fitted.
 #
 # *Predict: how far off is the model in the median, and how far is the opponent?*
 
 # %%
-every_table, left_out = published_foretold.foretold()
+every_table, left_out = published_predicted.predicted()
 publish_figure(
     "all published tables, predicted",
-    scaling_picture.foretold_picture(every_table),
+    scaling_picture.predicted_picture(every_table),
     "Efficiency of every row that was not fitted: images/s over those of as many single ranks.",
 )
 
 # %%
 found = scaling_findings.all_tables(every_table)
-median, worst = published_foretold.MEDIAN, published_foretold.WORST
+median, worst = published_predicted.MEDIAN, published_predicted.WORST
 seen = (
     f"{found.model:.1%} off in the median. If each rank stayed as fast as on the largest size that "
     f"was fitted, it would be {found.carried_on:.1%}. {found.met} tables are within {median:.0%} in "
@@ -665,7 +682,7 @@ conclude(
 
 # %% [markdown]
 # The model was changed once after a first run, which is written down in
-# `hpml.predict.published_foretold`, and not since. The tables that it misses, the worst first, each
+# `hpml.predict.published_predicted`, and not since. The tables that it misses, the worst first, each
 # with what its own rows show:
 
 # %%
@@ -705,17 +722,17 @@ for name, why in left_out.items():
 import tempfile
 from pathlib import Path
 
-asked = foretell_run.Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit", batch=64)
+asked = predict_run.Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit", batch=64)
 intervals = []
 with tempfile.TemporaryDirectory() as folder:
     mine = Path(folder, "my_runs.csv")
     mine.write_text("ranks,images_per_s\n1,340\n8,2600\n16,4800\n")  # made up
     for files in ((), (mine,)):
-        fitted_run = foretell_run.foretell_run(asked, files).fitted
+        fitted_run = predict_run.predict_run(asked, files).fitted
         intervals.append(fitted_run.interval(256))
-        foretold_256 = fitted_run.predict(256).images_per_s
+        predicted_256 = fitted_run.predict(256).images_per_s
         told_by = "my_runs.csv" if files else "no measurement"
-        print(f"{told_by}: {foretold_256:,.0f} images/s, {intervals[-1]}")
+        print(f"{told_by}: {predicted_256:,.0f} images/s, {intervals[-1]}")
 
 # %%
 wide, narrow = (one.high / one.low for one in intervals)
@@ -733,10 +750,9 @@ conclude(
 #
 # ResNet-50 on ImageNet, 90 epochs, took 29 hours on one server of eight P100. Goyal et al. 2017
 # ([arXiv:1706.02677](https://arxiv.org/abs/1706.02677)) needed one hour on 32 such servers, with the
-# same accuracy. What must a cluster have for that? The figures in these cells are theirs; the
-# arithmetic is yours to follow.
+# same accuracy. What must a cluster have for that? The figures in these cells are theirs.
 #
-# *Predict: each of the 256 GPUs has 32 images in a step. How long may a step take?*
+# Each of the 256 GPUs has 32 images in a step. How long may a step take?
 
 # %%
 from hpml.modules.m08_case_studies.lecture import imagenet_hour
@@ -788,6 +804,10 @@ conclude(
 # This is for perfect overlap; the last bucket is never hidden (that is what `predict_scaling` is
 # about), and somebody is always late.
 #
+# ### The efficiency of that hour *(more)*
+#
+# The 13 Gbit/s are for perfect overlap. How much was hidden follows from the hours.
+#
 # *Predict: 29 hours on 8 GPUs, one hour on 256. Which efficiency is that, and how many ms of a step
 # went to communication and waiting?*
 
@@ -805,9 +825,11 @@ conclude(
 )
 
 # %% [markdown]
-# The network was not the difficult part. With 32 times the batch there are 32 times fewer updates,
-# and each must go as far as 32 did. *Linear rule*: 32 times the learning rate, 3.2 in place of 0.1.
-# *Gradual warm-up*: it rises to that over the first five epochs.
+# ### The difficult part: the batch
+#
+# With 32 times the batch there are 32 times fewer updates, and each must go as far as 32 did. *Linear
+# rule*: 32 times the learning rate, 3.2 in place of 0.1. *Gradual warm-up*: it rises to that over the
+# first five epochs.
 #
 # *Predict: how large may the batch become before the error grows? And at 8192, what does it cost to
 # leave out warm-up?*
@@ -1001,13 +1023,13 @@ networks = {
     "bytes in all layers": 8 * [31_250],
     "bytes in the first layer": 7 * [5_000] + [215_000],
 }
-sending, foretold, bounds = {}, {}, {}
+sending, predicted, bounds = {}, {}, {}
 for name, counts in networks.items():
     by_model = layer_wise.exposed(counts, layer=0.020, ranks=4, rate=100e6)
     for way in layer_wise.WAYS:
         evidence = launch(backward_steps, 4, inputs=[(counts, way)] * 4, link="100mbit")
         sending[name, way] = repetition.phases(evidence, ["backward", "still sending", "done"])
-        foretold[name, way] = by_model[way]
+        predicted[name, way] = by_model[way]
         last = counts[-1] if way == "layer by layer" else sum(counts)
         sent = collectives.all_reduce_bytes(4, 4 * last)
         bounds[f"{name}, {way}"] = collectives.seconds(sent, 100e6)
@@ -1023,9 +1045,9 @@ display(
 
 # %% tags=["nbval-ignore-output"]
 measured = {key: parts["still sending"] for key, parts in sending.items()}
-found = layer_wise.hidden(measured, foretold)
+found = layer_wise.hidden(measured, predicted)
 listed = ", ".join(f"{share:.0%} with the {name}" for name, share in found.measured.items())
-predictor = ", ".join(f"{share:.0%}" for share in found.foretold.values())
+predictor = ", ".join(f"{share:.0%}" for share in found.predicted.values())
 conclude(
     found.held,
     f"**Answer.** Layer by layer hides this much of the waiting: {listed}. The predictor has "
@@ -1243,7 +1265,7 @@ conclude(
 #
 # ```
 # 2 ranks on 2 nodes: … images/s, … of what they do without sending
-# 4 ranks are foretold: … images/s (… to …), … efficient
+# 4 ranks are predicted: … images/s (… to …), … efficient
 # ```
 #
 # Here is the same program on this machine's links of 200 Mbit/s. Its ranks wait, 4 ms for each of 32
@@ -1251,7 +1273,7 @@ conclude(
 # are the first three jobs, 8 ranks the last.
 #
 # *Predict: a small residual network has 1.2 MB of gradients. From 2 and 4 ranks, how well can 8 be
-# foretold: within 5 %, 20 %, 50 %?*
+# predicted: within 5 %, 20 %, 50 %?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.bench import scaling_sizes, scaling_study
@@ -1267,7 +1289,7 @@ except UserError as error:
 
 # %% tags=["nbval-ignore-output"]
 if study:
-    fitted, unseen = scaling_sizes.foretell(study)
+    fitted, unseen = scaling_sizes.fitted_and_unseen(study)
     publish_figure(
         "a scaling curve of this machine, predicted and measured",
         scaling_picture.scaling_picture(
@@ -1283,7 +1305,7 @@ if study:
     found = scaling_sizes.largest(fitted, unseen)
     points = " and ".join(str(point.ranks) for point in fitted.points)
     seen = (
-        f"{points} ranks {found.foretold:.0f} images/s were predicted for {found.size.ranks} "
+        f"{points} ranks {found.predicted:.0f} images/s were predicted for {found.size.ranks} "
         f"({found.interval.low:.0f} to {found.interval.high:.0f}), and "
         f"{found.size.images_per_s:.0f} measured"
     )
@@ -1714,7 +1736,7 @@ for factor, levels in throughput_grid.FACTORS.items():
 # *Predict: which of the five moves the throughput of one P100 most? Of 8? Of 256?*
 
 # %% tags=["nbval-ignore-output"]
-grid_p100, grid_core = (throughput_grid.foretell(rank) for rank in (a_p100, a_core))
+grid_p100, grid_core = (throughput_grid.predict_grid(rank) for rank in (a_p100, a_core))
 publish_figure(
     "the grid of six factors",
     throughput_grid_picture.effects_picture([grid_p100, grid_core]),
@@ -1793,7 +1815,7 @@ conclude(
 from dataclasses import replace
 
 parallel_system = SharedStorage(opens_per_second=20_000, latency=1e-3, bandwidth=10e9)
-grid_parallel = throughput_grid.foretell(replace(a_p100, server=parallel_system))
+grid_parallel = throughput_grid.predict_grid(replace(a_p100, server=parallel_system))
 
 # %% tags=["nbval-ignore-output"]
 found = grid_findings.faster_server(grid_p100, grid_parallel, ranks=256)
@@ -1851,7 +1873,7 @@ conclude(
 )
 small, large = (grid_findings.on_piz_daint(name) for name in ("alexnet", "resnet50"))
 most = max(small)
-foretold = {one.model: one.speed_up for one in throughput_grid.against_one(a_p100, "100gbit", 2)}
+predicted = {one.model: one.speed_up for one in throughput_grid.against_one(a_p100, "100gbit", 2)}
 seen = (
     "on Piz Daint (CSCS 2019, Cray Aries, a P100 and 64 images in each node) AlexNet makes "
     f"{small[2]:.2f} times the images/s of one GPU on 2, and {small[most]:.1f} times on {most}; "
@@ -1860,7 +1882,7 @@ seen = (
 conclude(
     small[2] < 1 < large[2],
     f"Published: {seen}. AlexNet on two GPUs is slower than on one, also on the network of a "
-    f"supercomputer. For 100 Gbit/s the predictor has {foretold['alexnet']:.2f} times on two: the "
+    f"supercomputer. For 100 Gbit/s the predictor has {predicted['alexnet']:.2f} times on two: the "
     "nominal rate of a network is the best case.",
     f"{seen}.",
 )

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # 08 Case studies: exercises
 #
-# In these exercises you fit a network's two constants, foretell a scaling curve, find where it stops
+# In these exercises you fit a network's two constants, predict a scaling curve, find where it stops
 # paying, and choose how to split a model over a cluster.
 #
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
@@ -143,7 +143,7 @@ check("fit_alpha_beta")
 #
 # How many images/s will 256 GPUs give? You know the model, the speed of one GPU, and what the
 # network is sold as. Write down what a step does, fit the two constants that nobody can know, and
-# foretell the rest. (It is the lecture's model in short. Buckets and waiting are simpler here: go by
+# predict the rest. (It is the lecture's model in short. Buckets and waiting are simpler here: go by
 # this text.) A job is a dict:
 #
 # ```python
@@ -187,7 +187,7 @@ check("fit_alpha_beta")
 # The check makes up new jobs each time. Calls with a `share` and a `wait` come last: begin without.
 # Values are to be right to 0.01 %, and the model with your constants to 0.5 % at both points. The
 # last claim has eight published tables of ResNet-50: four kinds of GPU, each on two networks, one
-# GPU to 16. Your `images_per_s` with your `fit` is to foretell 32 GPUs within 10 % in the median and
+# GPU to 16. Your `images_per_s` with your `fit` is to predict 32 GPUs within 10 % in the median and
 # within 20 % in each table.
 #
 # *Before you start: all gradients of a model need 100 ms on the network, and backward takes 120 ms.

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from hpml import cli
 from hpml.bench import predict
-from hpml.predict.published_foretold import foretell
+from hpml.predict.published_predicted import predict_table
 
 NAMES = ("azure-v100-resnet50-tcp", "daint-resnet50-mpi")
-TABLES = [foretell(name) for name in NAMES]
+TABLES = [predict_table(name) for name in NAMES]
 
 
 def test_every_row_is_shown_and_misses_have_a_line():
@@ -21,13 +21,13 @@ def test_every_row_is_shown_and_misses_have_a_line():
     shown = console.file.getvalue()
     for table in TABLES:
         for row in table.rows:
-            kind = "fitted" if row.fitted else "foretold"
+            kind = "fitted" if row.fitted else "predicted"
             cells = [table.name, str(row.row.ranks), kind, f"{row.published:,.0f}"]
-            cells += [f"{row.foretold:,.0f}", f"{row.error:+.1%}"]
+            cells += [f"{row.predicted:,.0f}", f"{row.error:+.1%}"]
             assert cells in [line.split() for line in shown.splitlines()]
     for table in TABLES:
         assert (f"row): {table.name}:" in shown) == (not table.met)
-    assert "not foretold: other: a reason" in shown
+    assert "not predicted: other: a reason" in shown
     assert "machine: this" in shown
 
 

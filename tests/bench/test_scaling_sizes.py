@@ -1,4 +1,4 @@
-"""A study's sizes: which fit and which are foretold, the table, and what the log reports."""
+"""A study's sizes: which fit and which are predicted, the table, and what the log reports."""
 
 import csv
 from dataclasses import replace
@@ -9,7 +9,7 @@ from hpml.bench.scaling_sizes import (
     COLUMNS,
     Size,
     conclusion,
-    foretell,
+    fitted_and_unseen,
     largest,
     lead,
     line,
@@ -69,9 +69,9 @@ def test_the_smallest_sizes_fit(ranks, per_node, fitted):
     assert [one.ranks for one in unseen] == [n for n in ranks if n > 1 and n not in fitted]
 
 
-def test_large_sizes_are_foretold_from_small_ones():
+def test_large_sizes_are_predicted_from_small_ones():
     sizes = [size(n) for n in (2, 4, 8, 16)]
-    fitted, unseen = foretell(sizes)
+    fitted, unseen = fitted_and_unseen(sizes)
     assert [one.ranks for one in unseen] == [8, 16]
     for one in unseen:
         assert fitted.predict(one.ranks).images_per_s == pytest.approx(one.images_per_s, rel=0.05)
@@ -83,7 +83,7 @@ def test_large_sizes_are_foretold_from_small_ones():
 
 
 def test_the_largest_size_is_held_to_what_was_measured():
-    fitted, unseen = foretell([size(n) for n in (2, 4, 8)])
+    fitted, unseen = fitted_and_unseen([size(n) for n in (2, 4, 8)])
     found = largest(fitted, unseen)
     assert found.held
     assert found.size == unseen[0]
@@ -94,20 +94,20 @@ def test_the_largest_size_is_held_to_what_was_measured():
 
 
 def test_the_lead_names_the_points_and_the_error_on_either_side():
-    fitted, unseen = foretell([size(n) for n in (2, 4, 8)])
-    foretold = fitted.predict(8).images_per_s
+    fitted, unseen = fitted_and_unseen([size(n) for n in (2, 4, 8)])
+    predicted = fitted.predict(8).images_per_s
     for measured, error in ((0.8, "25.0% too high"), (1.25, "20.0% too low"), (1.0, "right to")):
-        seen = replace(unseen[0], seconds=(8 * 64 / (measured * foretold),))
+        seen = replace(unseen[0], seconds=(8 * 64 / (measured * predicted),))
         sentence = lead(fitted, [seen])
         assert "on 2 and 4 ranks" in sentence
-        assert f"foretold {foretold:,.0f} images/s for 8 ranks" in sentence
+        assert f"predicted {predicted:,.0f} images/s for 8 ranks" in sentence
         assert f"so it was {error}" in sentence
 
 
-def test_one_rank_foretells_nothing_and_one_node_only_itself():
-    assert foretell([size(1)]) == (None, [])
+def test_one_rank_predicts_nothing_and_one_node_only_itself():
+    assert fitted_and_unseen([size(1)]) == (None, [])
     assert "from the next size on" in conclusion([size(1)], None, [])[0]
-    fitted, unseen = foretell([size(2)])
+    fitted, unseen = fitted_and_unseen([size(2)])
     assert "before two of them" in conclusion([size(2)], fitted, unseen)[-1]
 
 
@@ -133,18 +133,18 @@ def test_what_is_no_size_is_one_line(tmp_path):
 
 def test_the_table_has_a_row_for_each_size_and_what_it_was_for(tmp_path):
     sizes = [size(n, per_node=1) for n in (1, 2, 4)]
-    write_table(tmp_path / "scaling.csv", sizes, *foretell(sizes))
+    write_table(tmp_path / "scaling.csv", sizes, *fitted_and_unseen(sizes))
     with (tmp_path / "scaling.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
     assert [(row["ranks"], row["nodes"], row["use"]) for row in rows] == [
         ("1", "1", "alone"),
         ("2", "2", "fitted"),
-        ("4", "4", "foretold"),
+        ("4", "4", "predicted"),
     ]
     for row in rows:
         low, one, high = (
-            float(row[f"foretold_{name}"]) for name in ("low", "images_per_s", "high")
+            float(row[f"predicted_{name}"]) for name in ("low", "images_per_s", "high")
         )
         assert low < one < high
         least, middle, most = (float(row[f"{name}seconds"]) for name in ("least_", "", "most_"))

@@ -191,7 +191,7 @@ def test_eager_against_compiled_leaves_a_table_and_a_figure(wide):
     assert (left / "eager_compiled.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_foretold(wide):
+def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_predicted(wide):
     # Four nodes share this machine's cores, so the ranks wait in place of computing.
     short = "--wait 0.001 --batch 4 --steps 2 --widths 8,8,8 --threads 1"
     first, log = ended(wide, "--ntasks-per-node=1", "slurm/08_scaling.slurm", *short.split())
@@ -202,16 +202,16 @@ def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_foretold(wide
     assert [(nodes, before) for _, nodes, before in others] == [("2", first), ("4", others[0][0])]
     logs = [log_of(wide, job) for job, _, _ in others]
     assert "2 ranks on 2 nodes: " in logs[0]
-    assert "4 ranks are foretold: " in logs[0]
+    assert "4 ranks are predicted: " in logs[0]
     assert "4 ranks on 4 nodes: " in logs[1]
-    assert "4 ranks were foretold: " in logs[1]
+    assert "4 ranks were predicted: " in logs[1]
     left = wide.project() / "build/jobs" / first
     with (left / "scaling.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["nodes"], row["ranks"], row["use"]) for row in rows] == [
         ("1", "1", "alone"),
         ("2", "2", "fitted"),
-        ("4", "4", "foretold"),
+        ("4", "4", "predicted"),
     ]
     assert (left / "scaling.png").read_bytes().startswith(b"\x89PNG")
 

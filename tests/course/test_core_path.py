@@ -137,6 +137,23 @@ def test_seconds_and_conclusions_count_where_their_cell_stands() -> None:
     assert first.minutes == pytest.approx(4 / 150 + 1.5)
 
 
+def test_code_figures_and_predictions_take_time() -> None:
+    shown = new_code_cell(
+        "import os\nfrom a import (\n    b,\n    c,\n)\n\n# why\nd = b(\n    c,  # what\n)\ne = 2",
+        outputs=[
+            new_output("display_data", {"image/png": "AA=="}),
+            new_output("display_data", {"text/plain": "3"}),
+        ],
+    )
+    folded = new_code_cell("a\nb\nc", metadata={"jupyter": {"source_hidden": True}})
+    guess = new_markdown_cell("*Predict: how many? Or **none**?* And *not this*.")
+    notebook = new_notebook(cells=[guess, shown, folded])
+    paired.record_seconds(notebook, {cell.id: 0 for cell in (shown, folded)})
+    (section,) = core_path.sections(notebook)
+    assert (section.lines, section.figures, section.predictions) == (3, 1, 1)
+    assert section.minutes == pytest.approx(8 / 150 + 3 / 20 + 20 / 60 + 45 / 60)
+
+
 def path_of(notebook, minutes: int) -> core_path.CorePath:
     exercises = (Exercise("ring", 10, True, Path()), Exercise("tree", 40, False, Path()))
     module = Module("03", "rings", "Rings", "09:00", minutes, "?", exercises, ())
@@ -150,8 +167,11 @@ def test_the_sum_is_of_reading_cells_and_core_exercises() -> None:
     assert path.fits
     assert not path_of(notebook, 12).fits
     table = core_path.as_table([path, path_of(notebook, 12)])
-    assert table.splitlines()[1].split() == "03 300 2.0 1.0 10 13.0 13 fits".split()
+    assert table.splitlines()[1].split() == "03 300 2.0 1.0 0.0 10 13.0 13 fits".split()
     assert table.splitlines()[2].endswith("1.0 min too long")
+    rows = core_path.of_sections(path).splitlines()[1:]
+    assert [row.split()[:3] for row in rows[1:]] == [["160.0", "9002", "0"]]
+    assert rows[1].endswith(" More *(more)*")
 
 
 def test_cells_without_recorded_seconds_are_named() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from hpml.predict import by_factor
 from hpml.predict.by_factor import Row, groups
-from hpml.predict.published_foretold import foretell
+from hpml.predict.published_predicted import predict_table
 
-TABLE = foretell("tf-ec2-distributed-resnet50-64")
+TABLE = predict_table("tf-ec2-distributed-resnet50-64")
 
 
 def test_rows_are_grouped_by_factor_and_the_last_group_is_open():

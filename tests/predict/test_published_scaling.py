@@ -64,9 +64,9 @@ def test_an_unknown_table_is_named_with_all_others():
 @pytest.mark.parametrize("name", tables())
 def test_the_smallest_sizes_fit_and_the_largest_never(name):
     rows = table(name)
-    fitted, foretold = split(rows)
-    assert (*fitted, *foretold) == rows
-    assert foretold or len(rows) == 1
+    fitted, predicted = split(rows)
+    assert (*fitted, *predicted) == rows
+    assert predicted or len(rows) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_smallest_sizes_fit_and_the_largest_never(name):
         (1, (1, 2, 4, 8), 3),
         (4, (8, 16, 32, 64), 2),  # no row of one rank
         (4, (1, 32), 1),
-        (4, (1, 8, 32), 2),  # the largest is foretold although two constants want one row more
+        (4, (1, 8, 32), 2),  # the largest is predicted although two constants want one row more
         (4, (512,), 1),
     ],
 )

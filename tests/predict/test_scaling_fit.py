@@ -33,12 +33,12 @@ def points(constants: Constants, *ranks: int) -> list[Point]:
 @pytest.mark.parametrize(
     "planted", [Constants(0.3, 0.02), Constants(0.5, 0.1), Constants(0.06, 0.01)]
 )
-def test_planted_constants_are_foretold_within_the_interval(planted):
+def test_planted_constants_are_predicted_within_the_interval(planted):
     fitted = fit(TRAINING, points(planted, 1, 2, 4, 8, 16))
     for point in points(planted, 32, 64, 256):
         assert point.images_per_s in fitted.interval(point.ranks)
-        foretold = fitted.predict(point.ranks).images_per_s
-        assert foretold == pytest.approx(point.images_per_s, rel=0.05)
+        predicted = fitted.predict(point.ranks).images_per_s
+        assert predicted == pytest.approx(point.images_per_s, rel=0.05)
 
 
 def test_the_constants_themselves_where_they_show():
@@ -55,7 +55,7 @@ def test_points_within_a_node_leave_the_network_open():
     assert near.interval(64).low < far.predict(64).images_per_s < near.interval(64).high
 
 
-def test_the_interval_holds_what_is_foretold_and_grows_with_its_share():
+def test_the_interval_holds_what_is_predicted_and_grows_with_its_share():
     fitted = fit(TRAINING, points(Constants(0.3, 0.05), 8, 16))
     for ranks in (16, 64, 512):
         narrow, wide = fitted.interval(ranks, 0.5), fitted.interval(ranks)
@@ -65,9 +65,9 @@ def test_the_interval_holds_what_is_foretold_and_grows_with_its_share():
 
 def test_the_parts_are_those_of_the_mean_step():
     fitted = fit(TRAINING, points(Constants(0.3, 0.05), 8, 16))
-    foretold = fitted.predict(64)
-    assert sum(foretold.step.shares.values()) == pytest.approx(1)
-    assert foretold.step.compute == TRAINING.compute
+    predicted = fitted.predict(64)
+    assert sum(predicted.step.shares.values()) == pytest.approx(1)
+    assert predicted.step.compute == TRAINING.compute
     assert fitted.predict(1).images_per_s == pytest.approx(TRAINING.images_per_s)
 
 

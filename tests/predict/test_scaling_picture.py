@@ -1,13 +1,13 @@
-"""The pictures of what is foretold: every point is drawn, parts add up, the title is computed."""
+"""The pictures of what is predicted: every point is drawn, parts add up, the title is computed."""
 
 import pytest
 
-from hpml.predict.published_foretold import MEDIAN, foretell
+from hpml.predict.published_predicted import MEDIAN, predict_table
 from hpml.predict.scaling import Input, Level, Network, Training
 from hpml.predict.scaling_fit import Point, fit
-from hpml.predict.scaling_picture import foretold_picture, scaling_picture
+from hpml.predict.scaling_picture import predicted_picture, scaling_picture
 
-ETHERNET = foretell("azure-v100-resnet50-tcp")
+ETHERNET = predict_table("azure-v100-resnet50-tcp")
 UNSEEN = [Point(row.row.ranks, row.published) for row in ETHERNET.test]
 RANKS = [1, 2, 4, 8, 16, 32]
 
@@ -68,10 +68,10 @@ def test_one_number_of_ranks_is_a_picture_too():
 
 
 def test_all_tables_are_points_about_a_diagonal():
-    [axes] = foretold_picture([ETHERNET]).axes
+    [axes] = predicted_picture([ETHERNET]).axes
     [_diagonal, met, missed] = axes.lines
     assert len(met.get_xdata()) == len(UNSEEN)
     assert len(missed.get_xdata()) == 0
-    for published, foretold in zip(*met.get_data(), strict=True):
-        assert abs(foretold / published - 1) < 2 * MEDIAN
-    assert axes.get_title(loc="left") == "1 of 1 tables foretold"
+    for published, predicted in zip(*met.get_data(), strict=True):
+        assert abs(predicted / published - 1) < 2 * MEDIAN
+    assert axes.get_title(loc="left") == "1 of 1 tables predicted"

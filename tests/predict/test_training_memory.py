@@ -10,9 +10,9 @@ from hpml.predict.training_memory import (
     activations,
     bars,
     beside_formula,
-    foretold,
     last_peaks_in_the_update,
     line,
+    predicted,
 )
 
 
@@ -44,10 +44,10 @@ def taken(batch, peak, **kinds):
 def test_the_largest_batch_is_on_the_line_of_the_two_ends():
     rows = [taken(30, 90), taken(10, 30 + 0), taken(20, 75)]
     assert line(rows) == (0, 3)
-    assert foretold(rows, 100) == 33
+    assert predicted(rows, 100) == 33
     rows = [taken(10, 150), taken(20, 200)]
     assert line(rows) == (100, 5)
-    assert [foretold(rows, memory) for memory in (99, 104, 105, 250)] == [0, 0, 1, 30]
+    assert [predicted(rows, memory) for memory in (99, 104, 105, 250)] == [0, 0, 1, 30]
     with pytest.raises(ValueError, match="two batches"):
         line([taken(10, 150)])
 

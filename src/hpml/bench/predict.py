@@ -12,13 +12,13 @@ from rich.table import Table as RichTable
 
 from hpml.bench.table import machine_conditions
 from hpml.predict import by_factor
-from hpml.predict.published_foretold import MEDIAN, WORST, Table, foretold
+from hpml.predict.published_predicted import MEDIAN, WORST, Table, predicted
 from hpml.predict.scaling_misses import why_missed
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """All published tables, and why others cannot be foretold."""
+    """All published tables, and why others cannot be predicted."""
 
     tables: Sequence[Table]
     left_out: dict[str, str]
@@ -37,7 +37,7 @@ class Predicted:
         for text in self.sentences():
             line(text)
         for name, why in self.left_out.items():
-            line(f"not foretold: {name}: {why}")
+            line(f"not predicted: {name}: {why}")
         for name, value in self.conditions.items():
             line(f"{name}: {value}")
 
@@ -58,7 +58,7 @@ class Predicted:
         said.append(
             f"{len(self.tables) - len(missed)} of {len(self.tables)} tables are within "
             f"{MEDIAN:.0%} in the median and {WORST:.0%} in the worst row; over all "
-            f"{len(rows)} foretold rows the median is {_median(rows):.1%}, and {inside} lie in "
+            f"{len(rows)} predicted rows the median is {_median(rows):.1%}, and {inside} lie in "
             "their interval of 90 in 100"
         )
         carried = statistics.median(abs(row.carried_on / row.published - 1) for row in rows)
@@ -84,7 +84,7 @@ class Predicted:
                     "ranks": row.row.ranks,
                     "fitted": row.fitted,
                     "published": row.published,
-                    "foretold": row.foretold,
+                    "predicted": row.predicted,
                     "error": row.error,
                     "interval": [row.interval.low, row.interval.high],
                 }
@@ -97,30 +97,30 @@ class Predicted:
 
 
 def bench() -> Predicted:
-    """Foretell all tables."""
+    """Predict all tables."""
     conditions = machine_conditions()
     conditions["published"] = "images/s of all ranks; constants fitted on the first rows of a table"
-    return Predicted(*foretold(), conditions)
+    return Predicted(*predicted(), conditions)
 
 
 def _rows(tables: Sequence[Table]) -> RichTable:
-    names = ("table", "ranks", "row", "published", "foretold", "error")
-    shown = _table("Published, and foretold from the first rows", names)
+    names = ("table", "ranks", "row", "published", "predicted", "error")
+    shown = _table("Published, and predicted from the first rows", names)
     for table in tables:
         for row in table.rows:
             shown.add_row(
                 table.name,
                 str(row.row.ranks),
-                "fitted" if row.fitted else "foretold",
+                "fitted" if row.fitted else "predicted",
                 f"{row.published:,.0f}",
-                f"{row.foretold:,.0f}",
+                f"{row.predicted:,.0f}",
                 f"{row.error:+.1%}",
             )
     return shown
 
 
 def _tables(tables: Sequence[Table]) -> RichTable:
-    title = f"Foretold rows (targets: median {MEDIAN:.0%}, worst {WORST:.0%}); constants"
+    title = f"Predicted rows (targets: median {MEDIAN:.0%}, worst {WORST:.0%}); constants"
     shown = _table(title, ("table", "rows", "median", "worst", "", "rate", "straggling"))
     for table in tables:
         constants = table.fitted.constants

@@ -1,4 +1,4 @@
-"""The sizes of a scaling study: kept as files, which of them fit, which are foretold, the table."""
+"""The sizes of a scaling study: kept as files, which of them fit, which are predicted, a table."""
 
 import csv
 import dataclasses
@@ -25,12 +25,12 @@ COLUMNS = (
     "least_seconds",
     "most_seconds",
     "compute_seconds",  # of a step that sends nothing, median
-    "use",  # fitted, foretold, or alone: one rank says nothing of the network
-    "foretold_images_per_s",
-    "foretold_low",
-    "foretold_high",
+    "use",  # fitted, predicted, or alone: one rank says nothing of the network
+    "predicted_images_per_s",
+    "predicted_low",
+    "predicted_high",
 )
-CLOSE = 0.2  # relative: a measurement and what was foretold, on a machine that others use too
+CLOSE = 0.2  # relative: a measurement and what was predicted, on a machine that others use too
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def read_all(folder: Path) -> list[Size]:
 
 
 def split(sizes: Sequence[Size]) -> tuple[list[Size], list[Size]]:
-    """The sizes that are fitted, and those that are foretold: one rule, the smallest fit.
+    """The sizes that are fitted, and those that are predicted: one rule, the smallest fit.
 
     Sizes of several ranks until there are two, and one of them uses the network between nodes. The
     largest is never fitted, unless it is the only one. (`hpml.predict.published_scaling.split` has
@@ -113,8 +113,8 @@ def split(sizes: Sequence[Size]) -> tuple[list[Size], list[Size]]:
     return fitted, [size for size in many if size not in fitted]
 
 
-def foretell(sizes: Sequence[Size]) -> tuple[Fitted | None, list[Size]]:
-    """The predictor with its constants fitted, and the sizes that it has to foretell.
+def fitted_and_unseen(sizes: Sequence[Size]) -> tuple[Fitted | None, list[Size]]:
+    """The predictor with its constants fitted, and the sizes that it has to predict.
 
     One rank alone is the smallest size's step that sends nothing. α and β are the least
     of those that the fitted sizes measured.
@@ -150,7 +150,7 @@ def write_table(
         table = csv.writer(file)
         table.writerow(COLUMNS)
         for size in sizes:
-            use = "foretold" if size in unseen else "fitted" if size.ranks > 1 else "alone"
+            use = "predicted" if size in unseen else "fitted" if size.ranks > 1 else "alone"
             row = [size.nodes, size.ranks, size.batch, f"{size.images_per_s:.1f}"]
             least, most = min(size.seconds), max(size.seconds)
             middle = statistics.median(size.seconds)
@@ -174,14 +174,14 @@ def line(size: Size) -> str:
 
 
 def conclusion(sizes: Sequence[Size], fitted: Fitted | None, unseen: Sequence[Size]) -> list[str]:
-    """Lines for the log: what was foretold of this study, and what is foretold of a larger one."""
+    """Lines for the log: what was predicted of this study, and what is of a larger one."""
     if fitted is None:
-        return ["one rank sends nothing: what more ranks do is foretold from the next size on"]
+        return ["one rank sends nothing: what more ranks do is predicted from the next size on"]
     lines = []
     for size in unseen:
         one, interval = fitted.predict(size.ranks), fitted.interval(size.ranks)
         lines.append(
-            f"{size.ranks} ranks were foretold: {one.images_per_s:.0f} images/s "
+            f"{size.ranks} ranks were predicted: {one.images_per_s:.0f} images/s "
             f"({interval.low:.0f} to {interval.high:.0f}); measured: {size.images_per_s:.0f}, "
             f"{size.images_per_s / one.images_per_s - 1:+.0%}"
         )
@@ -190,48 +190,48 @@ def conclusion(sizes: Sequence[Size], fitted: Fitted | None, unseen: Sequence[Si
     for ranks in (2 * sizes[-1].ranks, 8 * sizes[-1].ranks):
         one, interval = fitted.predict(ranks), fitted.interval(ranks)
         lines.append(
-            f"{ranks} ranks are foretold: {one.images_per_s:.0f} images/s "
+            f"{ranks} ranks are predicted: {one.images_per_s:.0f} images/s "
             f"({interval.low:.0f} to {interval.high:.0f}), {one.efficiency:.0%} efficient"
         )
     return lines
 
 
 class Largest(NamedTuple):
-    """The largest size, foretold and then measured: held to CLOSE or its interval."""
+    """The largest size, predicted and then measured: held to CLOSE or its interval."""
 
     held: bool
     size: Size
-    foretold: float  # images/s
+    predicted: float  # images/s
     interval: Interval
-    off: float  # measured over foretold, less 1
+    off: float  # measured over predicted, less 1
     kept: float  # of a rank's images/s alone
 
 
 def largest(fitted: Fitted, unseen: Sequence[Size]) -> Largest:
-    """For the lecture: what was foretold from small ones of the largest size."""
+    """For the lecture: what was predicted from small ones of the largest size."""
     last = max(unseen, key=lambda size: size.ranks)
-    foretold, interval = fitted.predict(last.ranks).images_per_s, fitted.interval(last.ranks)
-    off = last.images_per_s / foretold - 1
+    predicted, interval = fitted.predict(last.ranks).images_per_s, fitted.interval(last.ranks)
+    off = last.images_per_s / predicted - 1
     kept = last.images_per_s / last.ranks / fitted.training.images_per_s
     held = abs(off) < CLOSE or last.images_per_s in interval
-    return Largest(held, last, foretold, interval, off, kept)
+    return Largest(held, last, predicted, interval, off, kept)
 
 
 def lead(fitted: Fitted, unseen: Sequence[Size]) -> str:
     """For the report's front page: which sizes were fitted, and by how much the largest one that
-    was foretold came out otherwise, whatever it was.
+    was predicted came out otherwise, whatever it was.
     """
     last = max(unseen, key=lambda size: size.ranks)
     points = " and ".join(str(point.ranks) for point in fitted.points)
-    foretold = fitted.predict(last.ranks).images_per_s
-    off = foretold / last.images_per_s - 1
+    predicted = fitted.predict(last.ranks).images_per_s
+    off = predicted / last.images_per_s - 1
     error = (
         "right to 0.1 %"
         if abs(off) < 5e-4
         else f"{abs(off):.1%} too {'high' if off > 0 else 'low'}"
     )
     return (
-        f"Fitted on {points} ranks of this machine, the model foretold {foretold:,.0f} images/s "
+        f"Fitted on {points} ranks of this machine, the model predicted {predicted:,.0f} images/s "
         f"for {last.ranks} ranks; {last.images_per_s:,.0f} were measured, so it was {error}."
     )
 

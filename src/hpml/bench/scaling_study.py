@@ -1,8 +1,8 @@
-"""A scaling study on a cluster: training steps on more and more nodes, beside what was foretold.
+"""A scaling study on a cluster: training steps on more and more nodes, beside what was predicted.
 
 `srun … python -m hpml.bench.scaling_study --out FOLDER` on each rank of each job of a study. A job
 measures its own number of ranks and leaves RANKS.json in the folder; then it makes scaling.csv and
-scaling.png anew from all sizes that are there. So the curve of the small jobs foretells the large
+scaling.png anew from all sizes that are there. So the curve of the small jobs predicts the large
 ones while they are still in the queue. The back end follows the device: NCCL or Gloo.
 """
 
@@ -24,7 +24,15 @@ from torch.nn.parallel import DistributedDataParallel
 from hpml import distributed_environment
 from hpml.bench.allreduce_study import PING_PONG, ranks_per_node
 from hpml.bench.network import check_launch
-from hpml.bench.scaling_sizes import Size, conclusion, foretell, line, read_all, write, write_table
+from hpml.bench.scaling_sizes import (
+    Size,
+    conclusion,
+    fitted_and_unseen,
+    line,
+    read_all,
+    write,
+    write_table,
+)
 from hpml.errors import USAGE, UserError
 from hpml.measure.comm import fit, ping_pong
 from hpml.models import ResidualNetwork
@@ -151,7 +159,7 @@ def report(folder: Path, size: Size) -> None:
     """Write what was measured, and draw the study anew from all of its sizes so far."""
     write(folder, size)
     sizes = read_all(folder)
-    fitted, unseen = foretell(sizes)
+    fitted, unseen = fitted_and_unseen(sizes)
     write_table(folder / "scaling.csv", sizes, fitted, unseen)
     most = max(one.ranks for one in sizes)
     if fitted is not None:

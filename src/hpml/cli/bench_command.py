@@ -152,7 +152,7 @@ def bench_shard(
 def bench_predict(
     json: JSON = None,
 ) -> None:
-    """Scaling foretold: every row of the published tables, beside what was published."""
+    """Scaling predicted: every row of the published tables, beside what was published."""
     from hpml.bench.predict import bench as measure
 
     give(measure(), json)

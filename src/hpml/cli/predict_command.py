@@ -54,7 +54,7 @@ def predict(
         Path | None, typer.Option(metavar="FILE.png", help="Draw the curve into this file.")
     ] = None,
 ) -> int:
-    """Foretell images/s: a table over ranks, with its interval and where a step's time goes.
+    """Predict images/s: a table over ranks, with its interval and where a step's time goes.
 
     Two constants, the share of the network's rate that is reached and how far ranks differ, are
     fitted on --fit; without it they are those of the published tables, and the interval is wide.
@@ -63,10 +63,10 @@ def predict(
     import rich.box
     from rich.table import Table
 
-    from hpml.predict.foretell_run import Asked, beyond, foretell_run, sizes
+    from hpml.predict.predict_run import Asked, beyond, predict_run, sizes
 
     wanted = sizes(ranks)
-    foretold = foretell_run(
+    run = predict_run(
         Asked(
             model=model,
             gpu=gpu,
@@ -84,7 +84,7 @@ def predict(
         ),
         measurements or (),
     )
-    fitted = foretold.fitted
+    fitted = run.fitted
     predicted = {count: fitted.predict(count) for count in wanted}
     parts = ["exposed", "straggling"]  # the share of compute is the efficiency
     if any(one.step.input for one in predicted.values()):
@@ -109,7 +109,7 @@ def predict(
             *(f"{one.step.shares[name]:.0%}" for name in parts),
         )
     rich.print(table)
-    for line in filter(None, (*foretold.notes, beyond(fitted, wanted[-1]))):
+    for line in filter(None, (*run.notes, beyond(fitted, wanted[-1]))):
         rich.get_console().print(line, highlight=False, soft_wrap=True, markup=False)
     if out is not None:
         from hpml.predict.scaling_picture import scaling_picture

@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from hpml.predict.published_foretold import Foretold, Table
+from hpml.predict.published_predicted import Predicted, Table
 
 FACTORS = (2, 4, 8)  # the last one and more
 
@@ -99,7 +99,7 @@ def _rows(table: Table) -> list[Row]:
     ]
 
 
-def _line(fitted: Sequence[Foretold], ranks: int) -> float:
+def _line(fitted: Sequence[Predicted], ranks: int) -> float:
     """Images/s of `ranks` ranks on the line through the fitted rows."""
     logs = [np.log2(row.row.ranks) for row in fitted]
     each = [row.published / row.row.ranks for row in fitted]

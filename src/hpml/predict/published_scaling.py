@@ -91,13 +91,13 @@ def table(name: str) -> tuple[Row, ...]:
 
 
 def split(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """The rows that a model may be fitted on, and those that it has to foretell.
+    """The rows that a model may be fitted on, and those that it has to predict.
 
     The rule is the same for all tables, and was written before any model was tried on them. The
     smallest sizes fit, as few as two constants need: a row of one rank, if there is one, and then
     sizes of several ranks until there are two, and until one of them uses the network between
     nodes, if the table gets there at all. The largest size is never fitted. So a table of two rows
-    has one to fit; a table of one row has nothing to foretell.
+    has one to fit; a table of one row has nothing to predict.
     """
     ordered = sorted(rows, key=lambda row: row.ranks)
     if len(ordered) < 2:

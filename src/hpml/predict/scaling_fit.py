@@ -1,7 +1,7 @@
 """The two constants of `hpml.predict.scaling`, from a few small runs, and how sure one can be.
 
 Every pair of constants on a grid is held against the measured points, and gets the weight with
-which it explains them. What is foretold is the mean step over all pairs, and its interval holds 90
+which it explains them. What is predicted is the mean step over all pairs, and its interval holds 90
 in 100 of the weight: wide as long as the points leave open which constant it was. Nothing of the
 magnitude of either is known beforehand, so every factor has the same weight (a scale parameter:
 Jeffreys 1946, An invariant form for the prior probability in estimation problems).
@@ -61,7 +61,7 @@ class Fitted:
     """A training, and the weight of each pair of constants given the points.
 
     `weights` has a row for each of `rates` and a column for each of STRAGGLING, and adds up to 1.
-    With `typical` (see `pooled`) these constants foretell, and the weights give the interval alone.
+    With `typical` (see `pooled`) these constants predict, and the weights give the interval alone.
     """
 
     training: Training
@@ -98,7 +98,7 @@ class Fitted:
 
     @property
     def constants(self) -> Constants:
-        """The median of each by weight: to be looked at; what is foretold rests on all."""
+        """The median of each by weight: to be looked at; what is predicted rests on all."""
         return Constants(
             _quantile(np.array(self.rates), self.weights.sum(1), 0.5),
             _quantile(np.array(STRAGGLING), self.weights.sum(0), 0.5),
@@ -125,8 +125,8 @@ def fit(
         if not (point.images_per_s > 0 and math.isfinite(point.images_per_s)):
             raise ValueError(f"{point.images_per_s} images/s on {point.ranks} ranks: not above 0")
         if point.ranks > 1:
-            foretold = point.ranks * training.batch / _steps(training, point.ranks, rates).seconds
-            misfit += (np.log(point.images_per_s / foretold) / NOISE) ** 2 / 2
+            predicted = point.ranks * training.batch / _steps(training, point.ranks, rates).seconds
+            misfit += (np.log(point.images_per_s / predicted) / NOISE) ** 2 / 2
     if prior is not None:
         misfit -= np.log(prior)
     weights = np.exp(misfit.min() - misfit)

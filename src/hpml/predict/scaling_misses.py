@@ -1,8 +1,8 @@
-"""Why the end of a published table was not foretold, as far as its own rows show it."""
+"""Why the end of a published table was not predicted, as far as its own rows show it."""
 
 from collections.abc import Sequence
 
-from hpml.predict.published_foretold import MEDIAN, WORST, Foretold, Table
+from hpml.predict.published_predicted import MEDIAN, WORST, Predicted, Table
 
 RISES = 0.10  # more images/s of each rank than on fewer ranks: no part of a step shrinks with ranks
 
@@ -48,11 +48,11 @@ def not_in_the_model(tables: Sequence[Table]) -> list[str]:
     ]
 
 
-def _steepest_rise(rows: Sequence[Foretold]) -> tuple[Foretold, Foretold]:
+def _steepest_rise(rows: Sequence[Predicted]) -> tuple[Predicted, Predicted]:
     """The two rows between which each rank gains most, the one with fewer ranks first."""
     pairs = [(few, many) for number, few in enumerate(rows) for many in rows[number + 1 :]]
     return max(pairs, key=lambda pair: _each(pair[1]) / _each(pair[0]))
 
 
-def _each(row: Foretold) -> float:
+def _each(row: Predicted) -> float:
     return row.published / row.row.ranks

@@ -1,4 +1,4 @@
-"""Images/s foretold over ranks, with points and interval; beside it, where a step's time goes."""
+"""Images/s predicted over ranks, with points and interval; beside it, where a step's time goes."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from hpml.predict.published_foretold import MEDIAN, Table
+from hpml.predict.published_predicted import MEDIAN, Table
 from hpml.predict.scaling import Prediction
 from hpml.predict.scaling_fit import Fitted, Interval, Point
 from hpml.trace.layout import PALETTE
@@ -27,23 +27,23 @@ def scaling_picture(
     points: str = "published",
     title: str = "",
 ) -> Figure:
-    """Left: images/s of each rank over `ranks`, foretold, with the interval of 90 in 100, the
+    """Left: images/s of each rank over `ranks`, predicted, with the interval of 90 in 100, the
     points that were fitted, and points that were `unseen`. Right: the parts of each step.
 
     `ranks` in ascending order; `points` is how the points came to be. Images/s per rank begin at 0,
     and a level line is perfect scaling.
     """
-    foretold = [fitted.predict(n) for n in ranks]
+    predicted = [fitted.predict(n) for n in ranks]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     curve, parts = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    _curve(curve, fitted, foretold, [fitted.interval(n) for n in ranks], unseen, points)
-    _parts(parts, foretold)
-    figure.suptitle(title or _message(foretold[-1]), fontsize=11, x=0.01, ha="left")
+    _curve(curve, fitted, predicted, [fitted.interval(n) for n in ranks], unseen, points)
+    _parts(parts, predicted)
+    figure.suptitle(title or _message(predicted[-1]), fontsize=11, x=0.01, ha="left")
     return figure
 
 
-def foretold_picture(tables: Sequence[Table], *, title: str = "") -> Figure:
-    """Each foretold row of published tables as a point: its efficiency foretold, over published.
+def predicted_picture(tables: Sequence[Table], *, title: str = "") -> Figure:
+    """Each predicted row of published tables as a point: its efficiency predicted, over published.
 
     On the diagonal both agree; the band is ± MEDIAN. Rows of tables that were missed are hollow.
     """
@@ -62,37 +62,37 @@ def foretold_picture(tables: Sequence[Table], *, title: str = "") -> Figure:
         ]
         axes.plot(
             [row.published / perfect for row, perfect in rows],
-            [row.foretold / perfect for row, perfect in rows],
+            [row.predicted / perfect for row, perfect in rows],
             "o",
             markerfacecolor=colour,
             markeredgecolor="black",
             label=f"{label}: {len(rows)} rows",
         )
-    axes.set(xlim=ends, ylim=ends, xlabel="efficiency, published", ylabel="efficiency, foretold")
+    axes.set(xlim=ends, ylim=ends, xlabel="efficiency, published", ylabel="efficiency, predicted")
     axes.set_aspect("equal")
     axes.legend(fontsize=8, loc="upper left", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     met = sum(table.met for table in tables)
-    axes.set_title(title or f"{met} of {len(tables)} tables foretold", loc="left", fontsize=11)
+    axes.set_title(title or f"{met} of {len(tables)} tables predicted", loc="left", fontsize=11)
     return figure
 
 
 def _curve(
     axes: Axes,
     fitted: Fitted,
-    foretold: Sequence[Prediction],
+    predicted: Sequence[Prediction],
     intervals: Sequence[Interval],
     unseen: Sequence[Point],
     origin: str,
 ) -> None:
-    ranks = [one.ranks for one in foretold]
+    ranks = [one.ranks for one in predicted]
     low = [one.low / n for one, n in zip(intervals, ranks, strict=True)]
     high = [one.high / n for one, n in zip(intervals, ranks, strict=True)]
     alone = fitted.training.images_per_s
     axes.axhline(alone, color="0.5", linestyle=":", linewidth=1)
     axes.text(ranks[-1], alone * 1.02, "  nothing lost", fontsize=8, color="0.35", ha="right")
     axes.fill_between(ranks, low, high, color="0.85", label="90 in 100 lie here")
-    axes.plot(ranks, [one.images_per_s / one.ranks for one in foretold], "k-", label="foretold")
+    axes.plot(ranks, [one.images_per_s / one.ranks for one in predicted], "k-", label="predicted")
     look = {"linestyle": "none", "markeredgecolor": "black", "markersize": 7, "zorder": 3}
     for points, marker, colour, label in (
         (fitted.points, "o", "black", f"{origin}, fitted"),
@@ -113,8 +113,8 @@ def _curve(
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _parts(axes: Axes, foretold: Sequence[Prediction]) -> None:
-    shown = [one for one in foretold if one.ranks in _ticks([one.ranks for one in foretold])]
+def _parts(axes: Axes, predicted: Sequence[Prediction]) -> None:
+    shown = [one for one in predicted if one.ranks in _ticks([one.ranks for one in predicted])]
     bottom = [0.0] * len(shown)
     for part, (label, colour, hatch) in LOOKS.items():
         height = [1e3 * getattr(one.step, part) for one in shown]

@@ -42,7 +42,7 @@ def line(taken: Sequence[Taken]) -> tuple[float, float]:
     return less.peak - each * less.batch, each
 
 
-def foretold(taken: Sequence[Taken], memory: float) -> int:
+def predicted(taken: Sequence[Taken], memory: float) -> int:
     """The largest batch whose peak, on that line, is within `memory` bytes; 0 where none is."""
     fixed, each = line(taken)
     return max(0, int((memory - fixed) / each))

@@ -138,17 +138,24 @@ def course_new(
 
 
 @course_app.command("core")
-def course_core() -> int:
+def course_core(
+    modules: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODULE]…", help="06, torch_distributed, …")
+    ] = None,
+) -> int:
     """What the core of each module takes, in minutes, and whether that fits its slot.
 
-    Reading the core sections, running their cells, the core exercises. Exit code 1 where it is too
-    long.
+    Reading the core sections and their code, running their cells, looking at figures, guessing,
+    and the core exercises. Of a module that is named, its sections too. Exit code 1 where a core
+    is too long.
     """
     from hpml.course import schedule
     from hpml.course.instructors import core_path
 
     course = schedule.load()
-    paths = [core_path.of(course, module) for module in course.modules]
+    paths = [core_path.of(course, module) for module in course.select(modules or ())]
+    for path in paths if modules else ():
+        typer.echo(core_path.of_sections(path) + "\n")
     typer.echo(core_path.as_table(paths))
     return DONE if all(path.fits for path in paths) else FAILED
 

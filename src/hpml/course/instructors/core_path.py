@@ -1,9 +1,13 @@
 """The core path of a lecture, and whether it fits the module's slot.
 
 A lecture's sections are its headings of two and three number signs. One that ends in *(more)* is
-not on the core path, nor are its subsections; all others are. What the core takes: its text, read
-at WORDS_PER_MINUTE, and so the sentences that a cell concludes from its measurement; the seconds
-that its cells ran when the lecture was built; and the minutes of the module's core exercises.
+not on the core path, nor are its subsections; all others are. What the core takes:
+
+- its text, read at WORDS_PER_MINUTE, and so the sentences that a cell concludes,
+- the seconds that its cells ran when the lecture was built,
+- its code, read at LINES_PER_MINUTE; imports and folded cells are not read,
+- A_FIGURE minutes for each figure, and A_PREDICTION for each question that asks for a guess,
+- the minutes of the module's core exercises.
 """
 
 import re
@@ -13,15 +17,21 @@ from dataclasses import dataclass
 import nbformat
 from nbformat import NotebookNode
 
+from hpml.course import folded
 from hpml.course.instructors import paired, where_next
 from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 from hpml.publish import CONCLUSION
 
 WORDS_PER_MINUTE = 150
+LINES_PER_MINUTE = 20
+A_FIGURE, A_PREDICTION = 1 / 3, 3 / 4  # minutes
 MORE = "*(more)*"
 
+PREDICT = re.compile(r"(?<!\*)\*(Predict\b.*?)\*(?!\*)", re.DOTALL)
+
 _HEADING = re.compile(r"(#{1,3}) +(.+?) *#*")
+_CODE_NOT_READ = re.compile(r"^(?:from \S+ )?import (?:\([^)]*\)|.*)$|^ *#.*$", re.MULTILINE)
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _NOT_READ = re.compile(
     r"<!--.*?-->"  # a comment
@@ -54,11 +64,20 @@ class Section:
     words: int
     seconds: float  # that its cells ran
     not_timed: int  # code cells whose seconds are not recorded
+    lines: int  # of code that is read
+    figures: int
+    predictions: int
 
     @property
     def minutes(self) -> float:
-        """To read its text and to run its cells."""
-        return self.words / WORDS_PER_MINUTE + self.seconds / 60
+        """To read its text and its code, to run its cells, to look at its figures and to guess."""
+        return self.words / WORDS_PER_MINUTE + self.seconds / 60 + self.looking
+
+    @property
+    def looking(self) -> float:
+        """Of the minutes, those for code, figures and predictions."""
+        seen = self.figures * A_FIGURE + self.predictions * A_PREDICTION
+        return self.lines / LINES_PER_MINUTE + seen
 
 
 @dataclass(frozen=True)
@@ -85,12 +104,16 @@ class CorePath:
         return sum(section.seconds for section in self.core) / 60
 
     @property
+    def looking(self) -> float:
+        return sum(section.looking for section in self.core)
+
+    @property
     def exercises(self) -> int:
         return sum(exercise.minutes for exercise in self.module.core)
 
     @property
     def minutes(self) -> float:
-        return self.reading + self.running + self.exercises
+        return self.reading + self.running + self.looking + self.exercises
 
     @property
     def fits(self) -> bool:
@@ -139,6 +162,9 @@ def sections(notebook: NotebookNode) -> tuple[Section, ...]:
                 words=words,
                 seconds=round(sum(seconds.get(cell.id, 0.0) for cell in cells), 1),
                 not_timed=sum(cell.id not in seconds for cell in cells),
+                lines=sum(map(lines_to_read, cells)),
+                figures=sum(map(_figures, cells)),
+                predictions=sum(len(PREDICT.findall(piece.text)) for piece in pieces),
             )
         )
     return tuple(made)
@@ -150,23 +176,47 @@ def concluded(cell: NotebookNode) -> list[str]:
     return ["".join(data["text/markdown"]) for data in shown if CONCLUSION in data]
 
 
+def lines_to_read(cell: NotebookNode) -> int:
+    """The lines of a code cell that is not folded, without imports, comments and lone brackets."""
+    code = "" if folded.is_folded(cell) else _CODE_NOT_READ.sub("", cell.source)
+    return sum(bool(re.search(r"\w", line)) for line in code.splitlines())
+
+
+def _figures(cell: NotebookNode) -> int:
+    return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+
+
 def count_words(text: str) -> int:
     """The words of a Markdown text: what stands between spaces and has a letter or a digit."""
     return sum(bool(re.search(r"\w", word)) for word in _NOT_READ.sub(" ", text).split())
 
 
 def as_table(paths: Sequence[CorePath]) -> str:
-    """A row for each module: its minutes of reading, cells and exercises, their sum, the slot."""
+    """A row for each module: its minutes of reading, of cells, of code with figures and
+    predictions, and of exercises, their sum, the slot."""
     lines = [
-        f"{'':2}  {'words':>6}{'reading':>9}{'cells':>7}{'exercises':>11}{'sum':>7}{'slot':>6}"
+        f"{'':2}  {'words':>6}{'reading':>9}{'cells':>7}{'looking':>9}{'exercises':>11}"
+        f"{'sum':>7}{'slot':>6}"
     ]
     for path in paths:
-        parts = f"{path.words:>6}{path.reading:>9.1f}{path.running:>7.1f}{path.exercises:>11}"
+        parts = f"{path.words:>6}{path.reading:>9.1f}{path.running:>7.1f}{path.looking:>9.1f}"
+        parts += f"{path.exercises:>11}"
         verdict = "fits" if path.fits else f"{path.minutes - path.module.minutes:.1f} min too long"
         if path.not_timed:
             verdict += f"; without the time of {path.not_timed} cells: run ./hpml build"
         total = f"{path.minutes:>7.1f}{path.module.minutes:>6}"
         lines.append(f"{path.module.id}  {parts}{total}  {verdict}")
+    return "\n".join(lines)
+
+
+def of_sections(path: CorePath) -> str:
+    """A row for each section of a lecture: its minutes, and of what they are."""
+    lines = [f"{path.module.id}  {'min':>5}{'words':>7}{'lines':>7}{'figures':>9}{'predict':>9}"]
+    for section in path.sections:
+        parts = f"{section.minutes:>5.1f}{section.words:>7}{section.lines:>7}"
+        parts += f"{section.figures:>9}{section.predictions:>9}"
+        title = f"{'  ' * (section.level - 1)}{section.title}"
+        lines.append(f"{'':4}{parts}  {title}{'' if section.core else f' {MORE}'}")
     return "\n".join(lines)
 
 

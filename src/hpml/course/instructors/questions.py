@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
-from hpml.course.instructors.core_path import Section, concluded
-
-_QUESTION = re.compile(r"(?<!\*)\*(Predict\b.*?)\*(?!\*)", re.DOTALL)
+from hpml.course.instructors.core_path import PREDICT, Section, concluded
 
 
 @dataclass
@@ -36,13 +34,13 @@ def of(notebook: NotebookNode, section: Section) -> list[Question]:
             continue
         if found and found[-1].outputs and not found[-1].answer:
             found[-1].answer += [*_paragraphs(piece.text)][:1]
-        for question in _QUESTION.findall(piece.text):
+        for question in PREDICT.findall(piece.text):
             found.append(Question(" ".join(question.split())))
     return found
 
 
 def _paragraphs(text: str) -> Iterator[str]:
     """The paragraphs that are neither heading nor question."""
-    for paragraph in re.split(r"\n\s*\n", _QUESTION.sub("", text)):
+    for paragraph in re.split(r"\n\s*\n", PREDICT.sub("", text)):
         if paragraph.strip() and not paragraph.lstrip().startswith("#"):
             yield paragraph.strip()

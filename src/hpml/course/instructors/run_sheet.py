@@ -91,6 +91,7 @@ def write(course: Course, hints: Mapping[str, Mapping[str, str]]) -> str:
         course=course,
         sheets=[sheet(course, module, hints) for module in course.modules],
         words_per_minute=core_path.WORDS_PER_MINUTE,
+        lines_per_minute=core_path.LINES_PER_MINUTE,
     )
 
 

@@ -1,4 +1,4 @@
-"""Layouts: what ranks compute from their slices, added up as foretold, is the whole result."""
+"""Layouts: what ranks compute from their slices, added up as predicted, is the whole result."""
 
 import math
 
@@ -72,7 +72,7 @@ def test_slices_cover_the_tensor_and_ranks_with_the_same_slice_are_copies(drawn)
 
 @settings(max_examples=60)
 @given(legal())
-def test_parts_of_a_product_added_up_as_foretold_are_the_whole_product(drawn):
+def test_parts_of_a_product_added_up_as_predicted_are_the_whole_product(drawn):
     mesh, layout = drawn
     draw = np.random.default_rng(0)
     arrays = {n: draw.integers(-9, 9, tuple(t.values())) for n, t in TENSORS.items()}

@@ -69,11 +69,11 @@ def test_two_points_of_a_table_are_met_and_the_others_are_slower():
             fitted = fitted_points(table.job, table.points)
             assert len(fitted) == 2
             for ranks, rate in table.points:
-                foretold = images_per_s(table.job, ranks, table.share, table.wait)
+                predicted = images_per_s(table.job, ranks, table.share, table.wait)
                 if (ranks, rate) in fitted or ranks == 1:
-                    assert rate == pytest.approx(foretold)
+                    assert rate == pytest.approx(predicted)
                 else:
-                    assert rate < 0.95 * foretold
+                    assert rate < 0.95 * predicted
 
 
 def test_a_table_has_one_pair_of_constants():
@@ -93,7 +93,7 @@ def test_a_step_is_the_most_of_its_lines_whatever_the_share(share):
             assert most == pytest.approx(step_seconds(table.job, ranks, share), rel=1e-12)
 
 
-def test_published_points_that_are_given_are_none_of_those_to_foretell():
+def test_published_points_that_are_given_are_none_of_those_to_predict():
     for one in published():
         assert not set(one.given) & set(one.unseen)
         assert max(one.given)[0] < min(one.unseen)[0]

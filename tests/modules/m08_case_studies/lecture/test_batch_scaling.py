@@ -87,7 +87,7 @@ def test_weak_scaling_is_held_to_the_model():
     seconds = {p: TRAINING.step(64, p) for p in (1, 8)}
     found = kept(TRAINING, 64, seconds)
     assert found.held
-    assert found.share == pytest.approx(found.foretold) == pytest.approx(0.64 / 0.78)
+    assert found.share == pytest.approx(found.predicted) == pytest.approx(0.64 / 0.78)
     assert not kept(TRAINING, 64, seconds | {8: 3.0}).held
 
 

@@ -42,14 +42,14 @@ def test_messages_queue_where_the_network_is_slower_than_backward():
 
 
 def test_where_the_bytes_sit_decides():
-    foretold = by_network()
-    measured = foretold | {("even", SINGLE): 0.010}
-    found = hidden(measured, foretold)
+    predicted = by_network()
+    measured = predicted | {("even", SINGLE): 0.010}
+    found = hidden(measured, predicted)
     assert found.held
     assert [*found.measured.values()] == pytest.approx([0.99, 0.75, 0.01], abs=0.005)
-    assert [*found.foretold.values()] == pytest.approx([0.99, 0.5, 0.01], abs=0.005)
-    assert not hidden(measured | {("even", SINGLE): 0.035}, foretold).held
-    assert not hidden(measured | {("first", SINGLE): 0.001}, foretold).held
+    assert [*found.predicted.values()] == pytest.approx([0.99, 0.5, 0.01], abs=0.005)
+    assert not hidden(measured | {("even", SINGLE): 0.035}, predicted).held
+    assert not hidden(measured | {("first", SINGLE): 0.001}, predicted).held
 
 
 def test_vgg_has_its_bytes_in_the_last_layers_and_resnet_has_not():

@@ -25,8 +25,8 @@ from hpml.modules.m08_case_studies.lecture.throughput_grid import (
     Setting,
     against_one,
     core,
-    foretell,
     p100,
+    predict_grid,
     relative,
     training,
 )
@@ -45,7 +45,7 @@ MEASURED = InputRates(
     cold=True,
 )
 GPU, CORE = p100(MEASURED), core(MEASURED, 100e9, 2.0)
-FAST, SLOW = foretell(GPU), foretell(CORE)
+FAST, SLOW = predict_grid(GPU), predict_grid(CORE)
 SETTING = Setting("100gbit", "resnet50", FLOAT32, DISK, BY_BATCH, PACKED)
 SHAPE = [len(levels) for levels in FACTORS.values()]
 
@@ -165,7 +165,7 @@ def test_both_sides_of_the_interaction():
 
 def test_both_sides_of_the_server():
     ten_times = SharedStorage(20_000, 1e-3, 10e9)
-    found = findings.faster_server(FAST, foretell(replace(GPU, server=ten_times)), 256)
+    found = findings.faster_server(FAST, predict_grid(replace(GPU, server=ten_times)), 256)
     assert (found.held, found.name) == (True, "network")
     found = findings.faster_server(FAST, FAST, 256)
     assert (found.held, found.name) == (False, "storage")

@@ -270,7 +270,7 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
 
 
 def no_seconds(run: Run) -> Problem | None:
-    """A Problem where a function returns no number of seconds: such foretell nothing anywhere."""
+    """A Problem where a function returns no number of seconds: such predict nothing anywhere."""
     for value in run.values:
         for name, costs in value["said"].items():
             numbers = [*itertools.chain.from_iterable(costs)]

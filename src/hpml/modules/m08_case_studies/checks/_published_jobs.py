@@ -29,7 +29,7 @@ INSIDE, ALPHA_ACROSS, GBIT_ACROSS = (5e-6, 80e9), 2e-5, 50.0
 
 @dataclass(frozen=True)
 class Published:
-    """A table's job, the points that `fit` is given, and those it is to foretell."""
+    """A table's job, the points that `fit` is given, and those it is to predict."""
 
     rows: tuple[Row, ...]
     job: dict[str, Any]
@@ -42,7 +42,7 @@ class Published:
         return f"ResNet-50 on {self.rows[0].processor}, {self.rows[0].network}"
 
     @property
-    def foretold_at(self) -> list[int]:
+    def predicted_at(self) -> list[int]:
         return [ranks for ranks, _ in self.unseen]
 
 

@@ -16,7 +16,7 @@ DRAWN = ("azure-v100-resnet50-rdma", "azure-v100-resnet50-tcp")  # the same GPUs
 def scaling_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: published points, and the answer's curve as far as twice the last one.
 
-    Raises ValueError where the answer foretells nothing."""
+    Raises ValueError where the answer predicts nothing."""
     from matplotlib.figure import Figure
 
     shown = [one for one in published() if one.rows[0].table in DRAWN]
@@ -45,7 +45,7 @@ def scaling_picture(check: Check, source: str) -> Picture:
         figure.subplots(1, len(shown)), shown, ranks, curves, strict=True
     ):
         _draw(axes, one, sizes, curve)
-    figure.suptitle("ResNet-50: what your model foretells from two published points", fontsize=11)
+    figure.suptitle("ResNet-50: what your model predicts from two published points", fontsize=11)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=110, facecolor="white")
     words = (

@@ -37,7 +37,7 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
         except Exception as error:  # what is not written yet costs its own claims' points only
             return {"raised": exception_in_words(error, answer)}
 
-    def foretold(job: Any, points: Any, ranks: list[int]) -> list[Any]:
+    def predicted(job: Any, points: Any, ranks: list[int]) -> list[Any]:
         share, wait = answer.fit(deepcopy(job), points)
         return [answer.images_per_s(deepcopy(job), p, share, wait) for p in ranks]
 
@@ -47,7 +47,7 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
         "buckets": asked(given["buckets"], answer.images_per_s),
         "constants": asked(given["constants"], answer.images_per_s),
         "tables": asked(given["tables"], answer.fit),
-        "published": asked(given["published"], foretold),
+        "published": asked(given["published"], predicted),
     }
 
 
@@ -177,7 +177,7 @@ def judge_published(run: Run) -> Problem | None:
     got = returned(run, "published", "fit, then images_per_s", len(tables))
     if isinstance(got, Problem):
         return got
-    errors: list[tuple[float, str, float]] = []  # (error, what was foretold, published)
+    errors: list[tuple[float, str, float]] = []  # (error, what was predicted, published)
     for (name, unseen), rates in zip(tables, got, strict=True):
         if not isinstance(rates, list) or len(rates) != len(unseen):
             return Problem(f"{name}: {described(rates)} came back", "types")
@@ -185,7 +185,7 @@ def judge_published(run: Run) -> Problem | None:
             where = f"{name}, {ranks} GPUs"
             if not is_number(rate) or math.isnan(rate):
                 return Problem(f"{where}: {described(rate)}, not a number", "types")
-            seen = f"{where}: {rate:.4g} images/s foretold"
+            seen = f"{where}: {rate:.4g} images/s predicted"
             errors.append((abs(rate / measured - 1), seen, measured))
     errors.sort()
     limit, (error, seen, measured) = WORST, errors[-1]
@@ -279,7 +279,7 @@ CHECK = Check(
         "wait_of_share": "The share is right, and the wait is not: with this share, the first of "
         "the two points leaves one wait, in seconds and for one doubling of the ranks.",
         "fit": "Which points did you fit to? Only the two smallest sizes of more than one node "
-        "count: in a node nothing goes across, and what was fitted to all can foretell nothing. "
+        "count: in a node nothing goes across, and what was fitted to all can predict nothing. "
         "For a given share, the first of the two leaves one wait; which share meets the second?",
         "published": "Planted tables are met, this one is not. Its points are measured, so no pair "
         "meets both exactly: take, of all shares with a wait from 0 on, the one that comes "

@@ -100,14 +100,14 @@ class Kept(NamedTuple):
     held: bool
     ranks: int
     share: float
-    foretold: float
+    predicted: float
 
 
 def kept(training: Training, images: int, seconds: Mapping[int, float]) -> Kept:
     """Weak scaling: seconds of a step by ranks, with `images` on each of them."""
     most = max(seconds)
-    share, foretold = seconds[1] / seconds[most], training.weak(images, most) / most
-    return Kept(abs(share / foretold - 1) < CLOSE, most, share, foretold)
+    share, predicted = seconds[1] / seconds[most], training.weak(images, most) / most
+    return Kept(abs(share / predicted - 1) < CLOSE, most, share, predicted)
 
 
 class Computing(NamedTuple):

@@ -43,15 +43,15 @@ def exposed(counts: Sequence[int], layer: float, ranks: int, rate: float) -> dic
 
 
 class Hidden(NamedTuple):
-    """The share of the waiting that layer by layer hides, by network, measured and foretold."""
+    """The share of the waiting that layer by layer hides, by network, measured and predicted."""
 
     held: bool
     measured: Mapping[str, float]
-    foretold: Mapping[str, float]
+    predicted: Mapping[str, float]
 
 
 def hidden(
-    measured: Mapping[tuple[str, str], float], foretold: Mapping[tuple[str, str], float]
+    measured: Mapping[tuple[str, str], float], predicted: Mapping[tuple[str, str], float]
 ) -> Hidden:
     """Of exposed seconds by network and way: where the bytes sit decides.
 
@@ -61,7 +61,7 @@ def hidden(
     *others, first = names = list(dict.fromkeys(name for name, _ in measured))
     seen, by_model = (
         {name: 1 - seconds[name, single] / seconds[name, whole] for name in names}
-        for seconds in (measured, foretold)
+        for seconds in (measured, predicted)
     )
     return Hidden(min(seen[name] for name in others) > 0.5 > seen[first], seen, by_model)
 
@@ -85,7 +85,7 @@ def last_layers(model: Model, count: int) -> LastLayers:
 def on_a_cluster(
     model: Model, images_per_s: float, batch: int, network: Network, ranks: int
 ) -> dict[tuple[str, str], Prediction]:
-    """What is foretold of `ranks` ranks, by all-reduce (flat ring, two levels) and by way."""
+    """What is predicted of `ranks` ranks, by all-reduce (flat ring, two levels) and by way."""
     ways = {**WAYS, BUCKETS: BUCKET}
     return {
         (algorithm, way): predict(

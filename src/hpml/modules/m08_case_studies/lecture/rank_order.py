@@ -21,12 +21,12 @@ STEPS = 3
 class Crossed:
     """An all-reduce between nodes: MB that the busiest node sent, and seconds of the quickest.
 
-    `foretold` are the seconds by the bytes alone.
+    `predicted` are the seconds by the bytes alone.
     """
 
     sent: float
     seconds: float
-    foretold: float
+    predicted: float
 
 
 def renumbered(plan: Schedule, order: Sequence[int]) -> Schedule:
@@ -72,8 +72,8 @@ def measure(
         sent = max(uplink.sent_bytes for uplink in evidence.uplinks) / STEPS / 1e6
         seconds = min(max(step) for step in zip(*evidence.values, strict=True))
         costs = Cost(0.0, 8e-6 / inside), Cost(0.0, 8e-6 / between)
-        foretold = plan.seconds(4 * length, costs[0], per_node, costs[1])
-        found[name] = Crossed(sent, seconds, foretold)
+        predicted = plan.seconds(4 * length, costs[0], per_node, costs[1])
+        found[name] = Crossed(sent, seconds, predicted)
     return found
 
 
@@ -81,7 +81,7 @@ def table(found: Mapping[str, Crossed]) -> str:
     """A line for each: MB that a node sends, seconds, and those that its bytes need."""
     lines = [f"{'':22}{'leaves a node':>14}{'measured':>12}{'by its bytes':>14}"]
     for name, one in found.items():
-        seconds = f"{1e3 * one.seconds:.0f} ms", f"{1e3 * one.foretold:.0f} ms"
+        seconds = f"{1e3 * one.seconds:.0f} ms", f"{1e3 * one.predicted:.0f} ms"
         lines.append(f"{name:22}{f'{one.sent:.1f} MB':>14}{seconds[0]:>12}{seconds[1]:>14}")
     return "\n".join(lines)
 

@@ -1,10 +1,10 @@
-"""What published scaling tables and their foretold ends come to."""
+"""What published scaling tables and their predicted ends come to."""
 
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpml.predict.published_foretold import Table
+from hpml.predict.published_predicted import Table
 from hpml.predict.scaling import Step
 from hpml.predict.scaling_misses import not_in_the_model
 
@@ -33,8 +33,8 @@ def two_networks(slow: Table, fast: Table) -> TwoNetworks:
 
 
 class AllTables(NamedTuple):
-    """Of all foretold `rows`: the median error of the `model`, and of carrying on from the last row
-    that was fitted; how many tables were `met`, and the share of rows `inside` their interval."""
+    """Of all predicted `rows`: the median error of the `model`, and of carrying on from the last
+    row that was fitted; how many tables were `met`, and the share of rows `inside` theirs."""
 
     held: bool
     rows: int

@@ -1,4 +1,4 @@
-"""All settings of six factors, foretold: which of them moves the throughput of training most?
+"""All settings of six factors, predicted: which of them moves the throughput of training most?
 
 Network × model × precision × storage × loader × format, every level of each with every level of
 the others (a full factorial design), on any number of ranks, by `hpml.predict.scaling`.
@@ -177,7 +177,7 @@ class Grid:
         return means if names.index(factors[0]) <= names.index(factors[-1]) else means.T
 
 
-def foretell(rank: Rank, sizes: Sequence[int] = RANKS) -> Grid:
+def predict_grid(rank: Rank, sizes: Sequence[int] = RANKS) -> Grid:
     """Every setting on each number of ranks."""
     shape = [len(levels) for levels in FACTORS.values()]
     settings = [Setting(*levels) for levels in product(*FACTORS.values())]

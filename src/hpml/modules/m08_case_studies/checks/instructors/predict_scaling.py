@@ -56,7 +56,7 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
             "buckets": curve(one_bucket=False),
             "constants": constants,
             "tables": [[table.job, table.points] for table in tables(seed)],
-            "published": [[one.job, one.given, one.foretold_at] for one in published()],
+            "published": [[one.job, one.given, one.predicted_at] for one in published()],
         }
     ]
 
@@ -65,7 +65,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
     """By claim: what is right, and (hint, what somebody with this mistake returns).
 
     Of a table: its constants, and (ranks, images/s, lines of a step) of each point that is fitted.
-    Of a published one: its name, and the points to foretell.
+    Of a published one: its name, and the points to predict.
     """
     (given,) = inputs
     without = {name: [[*call, 1.0, 0.0] for call in given[name]] for name in ("whole", "buckets")}

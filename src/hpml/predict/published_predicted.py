@@ -1,9 +1,9 @@
-"""Published scaling tables, their ends foretold from their beginnings.
+"""Published scaling tables, their ends predicted from their beginnings.
 
 For each table: a training as `hpml.predict.scaling` takes it, made of what the source gives; the
-two constants from the rows that `split` gives for it; every other row foretold. What a source does
+two constants from the rows that `split` gives for it; every other row predicted. What a source does
 not give is set by the rules of this file, which are the same for all tables and were written before
-any row was foretold:
+any row was predicted:
 
 - Links within a node are NVLink where the source names it or a DGX, else PCI Express 3.
 - A network without a rate may have up to 100 Gbit/s: the share that is reached is fitted anyway.
@@ -31,7 +31,7 @@ from hpml.predict.scaling import BUCKET, MIB, Network, Training
 from hpml.predict.scaling_fit import Fitted, Interval, Point, fit, fit_without_one, pooled
 
 UNKNOWN = "100gbit"
-MEDIAN, WORST = 0.10, 0.20  # what foretold rows of a table are held to
+MEDIAN, WORST = 0.10, 0.20  # what predicted rows of a table are held to
 IMAGENET = 1_281_167  # images of an epoch (Russakovsky et al. 2015, arXiv:1409.0575, table 2)
 
 # Bytes of a bucket, by a word in the table's `method`; others have the 25 MiB of PyTorch's DDP.
@@ -46,20 +46,20 @@ NOT_DATA_PARALLEL = ("pipeline", "tensor")
 
 
 @dataclass(frozen=True)
-class Foretold:
+class Predicted:
     """A row, in images/s of all ranks, and what the predictor makes of its number of ranks."""
 
     row: Row
     published: float
-    foretold: float
+    predicted: float
     interval: Interval
-    fitted: bool  # else foretold: the predictor has not seen it
+    fitted: bool  # else predicted: the predictor has not seen it
     carried_on: float  # if each rank stayed as fast as on the largest size that was fitted
 
     @property
     def error(self) -> float:
-        """Foretold over published, less 1."""
-        return self.foretold / self.published - 1
+        """Predicted over published, less 1."""
+        return self.predicted / self.published - 1
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Table:
 
     name: str
     fitted: Fitted
-    rows: tuple[Foretold, ...]
+    rows: tuple[Predicted, ...]
 
     @property
-    def test(self) -> tuple[Foretold, ...]:
+    def test(self) -> tuple[Predicted, ...]:
         """Rows that were not used."""
         return tuple(row for row in self.rows if not row.fitted)
 
@@ -95,9 +95,9 @@ class Table:
         return self.median <= MEDIAN and self.worst <= WORST
 
 
-def foretell(name: str) -> Table:
+def predict_table(name: str) -> Table:
     """The table's rows beside the predictor's. Raises UserError for a table that is not there, and
-    ValueError where it cannot be foretold (see `why_not`)."""
+    ValueError where it cannot be predicted (see `why_not`)."""
     rows = table(name)
     why = why_not(rows)
     if why:
@@ -107,27 +107,27 @@ def foretell(name: str) -> Table:
     each = max((point.ranks, point.images_per_s / point.ranks) for point in _points(rows))[1]
     made = []
     for row in rows:
-        foretold = fitted.predict(row.ranks).images_per_s
+        predicted = fitted.predict(row.ranks).images_per_s
         published = images_per_s(row)
         interval = fitted.interval(row.ranks)
         seen = row.ranks in used
-        made.append(Foretold(row, published, foretold, interval, seen, each * row.ranks))
+        made.append(Predicted(row, published, predicted, interval, seen, each * row.ranks))
     return Table(name, fitted, tuple(made))
 
 
 @cache
-def foretold() -> tuple[tuple[Table, ...], dict[str, str]]:
-    """Every published table that can be foretold; and why not, by table, for the others."""
+def predicted() -> tuple[tuple[Table, ...], dict[str, str]]:
+    """Every published table that can be predicted; and why not, by table, for the others."""
     reasons = {name: why_not(rows) for name, rows in tables().items()}
-    able = tuple(foretell(name) for name, why in reasons.items() if not why)
+    able = tuple(predict_table(name) for name, why in reasons.items() if not why)
     return able, {name: why for name, why in reasons.items() if why}
 
 
 def why_not(rows: Sequence[Row]) -> str:
-    """Why a table cannot be foretold; empty if it can be."""
+    """Why a table cannot be predicted; empty if it can be."""
     first = rows[0]
     if first.algorithm in NOT_DATA_PARALLEL:
-        return f"{first.algorithm} parallel: there is no all-reduce to foretell"
+        return f"{first.algorithm} parallel: there is no all-reduce to predict"
     if first.model not in MODELS:
         return f"the layers of {first.model} are not at hand"
     if first.scaling != "weak":
@@ -139,7 +139,7 @@ def why_not(rows: Sequence[Row]) -> str:
     if first.unit == "efficiency" and not one_rank(first.model, first.processor):
         return f"nobody published one {first.processor} with {first.model}"
     if len(rows) < 2:
-        return "one row: there is nothing to fit, or nothing to foretell"
+        return "one row: there is nothing to fit, or nothing to predict"
     return ""
 
 

@@ -8,8 +8,8 @@ import rich
 
 from hpml import cli
 from hpml.errors import UserError
-from hpml.predict import foretell_run, published_foretold, published_scaling
-from hpml.predict.foretell_run import Asked, sizes
+from hpml.predict import predict_run, published_predicted, published_scaling
+from hpml.predict.predict_run import Asked, sizes
 from hpml.predict.scaling_fit import Point
 
 ASKED = Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit")
@@ -52,8 +52,8 @@ def test_own_measurements_narrow_the_interval_and_are_drawn(own, tmp_path, capsy
     assert "One rank: 340 images/s with 64 a step, as you measured." in shown
     assert "Two constants fitted on 8, 16 ranks of yours" in shown
     assert picture.read_bytes().startswith(b"\x89PNG")
-    without = foretell_run.foretell_run(ASKED).fitted.interval(256)
-    with_own = foretell_run.foretell_run(ASKED, [own]).fitted.interval(256)
+    without = predict_run.predict_run(ASKED).fitted.interval(256)
+    with_own = predict_run.predict_run(ASKED, [own]).fitted.interval(256)
     assert with_own.high / with_own.low < without.high / without.low
 
 
@@ -67,7 +67,7 @@ def test_input_is_a_column_where_it_counts(own, capsys):
 def test_a_measured_network_takes_the_place_of_the_nominal_one(tmp_path):
     file = tmp_path / "all_reduce.csv"
     file.write_text("algorithm,ranks,bytes,seconds\nring,2,4,4e-5\nring,2,100000000,0.1\n")
-    made = foretell_run.foretell_run(ASKED, [file])
+    made = predict_run.predict_run(ASKED, [file])
     outer = made.fitted.training.network.levels[-1].cost
     assert outer.alpha == pytest.approx(2e-5)
     assert outer.beta == pytest.approx(1e-9, rel=0.01)
@@ -77,7 +77,7 @@ def test_a_measured_network_takes_the_place_of_the_nominal_one(tmp_path):
 def test_points_within_a_node_are_said_to_leave_the_network_open(tmp_path):
     file = tmp_path / "own.csv"
     file.write_text("ranks,images_per_s\n1,340\n2,670\n4,1300\n")
-    made = foretell_run.foretell_run(ASKED, [file])
+    made = predict_run.predict_run(ASKED, [file])
     assert made.notes[-1].startswith("None of them used the network between nodes")
 
 
@@ -87,18 +87,18 @@ def test_runs_of_one_node_make_it_better_in_the_median():
     for rows in published_scaling.tables().values():
         near = [row for row in rows if row.nodes == 1]
         far = [row for row in rows if row.nodes > 1]
-        if published_foretold.why_not(rows) or rows[0].ranks > 1 or len(near) < 2 or not far:
+        if published_predicted.why_not(rows) or rows[0].ranks > 1 or len(near) < 2 or not far:
             continue
-        training = published_foretold.training(rows)
-        points = [Point(row.ranks, published_foretold.images_per_s(row)) for row in near]
-        fitted = published_foretold.inside_a_node(training, points)
-        for name, one in (("none", published_foretold.commonly(training)), ("fitted", fitted)):
+        training = published_predicted.training(rows)
+        points = [Point(row.ranks, published_predicted.images_per_s(row)) for row in near]
+        fitted = published_predicted.inside_a_node(training, points)
+        for name, one in (("none", published_predicted.commonly(training)), ("fitted", fitted)):
             errors[name] += [
-                abs(one.predict(row.ranks).images_per_s / published_foretold.images_per_s(row) - 1)
+                abs(one.predict(row.ranks).images_per_s / published_predicted.images_per_s(row) - 1)
                 for row in far
             ]
         inside += [
-            published_foretold.images_per_s(row) in fitted.interval(row.ranks) for row in far
+            published_predicted.images_per_s(row) in fitted.interval(row.ranks) for row in far
         ]
     assert len(inside) > 100
     assert median(errors["fitted"]) < 0.7 * median(errors["none"])
@@ -108,14 +108,14 @@ def test_runs_of_one_node_make_it_better_in_the_median():
 def test_images_per_gpu_are_noticed(tmp_path):
     file = tmp_path / "own.csv"
     file.write_text("ranks,images_per_s\n1,340\n8,330\n16,320\n")
-    notes = foretell_run.foretell_run(ASKED, [file]).notes
+    notes = predict_run.predict_run(ASKED, [file]).notes
     assert notes[-2].startswith("On 8 ranks 330 images/s, where one has 340: is that per GPU?")
     assert notes[-1].endswith("Give those of all ranks together.")
 
 
 def test_a_run_that_does_not_fit_the_others_is_named(own):
     own.write_text(own.read_text() + "32,4900\n")
-    notes = foretell_run.foretell_run(ASKED, [own]).notes
+    notes = predict_run.predict_run(ASKED, [own]).notes
     assert any("on 32 ranks 4,900 images/s were measured" in note for note in notes)
     assert not any("per GPU" in note for note in notes)
 
@@ -140,7 +140,7 @@ def test_what_is_asked_for_reaches_the_training():
         "vgg16", "k80", 4, "10gbit", within="pcie4", images_per_s=35.0, batch=32,
         algorithm="hierarchical", bucket_mib=1.0, overlap=False, fp16=True, loader=50.0,
     )  # fmt: skip
-    made = foretell_run.foretell_run(asked).fitted.training
+    made = predict_run.predict_run(asked).fitted.training
     assert (made.images_per_s, made.batch, made.algorithm) == (35.0, 32, "hierarchical")
     assert (made.bucket_bytes, made.overlap, made.gradient_share) == (2**20, False, 0.5)
     assert (made.input.each, made.input.shared) == (50.0, math.inf)

@@ -9,13 +9,13 @@ from hpml.errors import UserError
 from hpml.predict.interconnects import cost_of, inside_of, nodes
 from hpml.predict.model_layers import model
 from hpml.predict.own_measurements import Own, read
-from hpml.predict.published_foretold import commonly, images_per_s, inside_a_node, one_rank
+from hpml.predict.published_predicted import commonly, images_per_s, inside_a_node, one_rank
 from hpml.predict.published_scaling import tables
 from hpml.predict.scaling import MIB, Input, Training
 from hpml.predict.scaling_fit import Fitted, fit
 
 MOST = 100_000  # ranks
-FAR = 4  # times the largest size measured: published tables are foretold well up to there
+FAR = 4  # times the largest size measured: published tables are predicted well up to there
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Run:
     notes: tuple[str, ...]
 
 
-def foretell_run(asked: Asked, measurements: Sequence[Path] = ()) -> Run:
+def predict_run(asked: Asked, measurements: Sequence[Path] = ()) -> Run:
     """Put together what was asked; the constants are fitted on the files of `measurements`.
 
     Raises UserError for names and values that there is nothing for, and for files that cannot be

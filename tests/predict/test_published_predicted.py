@@ -1,4 +1,4 @@
-"""Published tables foretold: what is used, what is not, and what comes out either way."""
+"""Published tables predicted: what is used, what is not, and what comes out either way."""
 
 from dataclasses import replace
 
@@ -6,16 +6,16 @@ import pytest
 
 from hpml.errors import UserError
 from hpml.modules.m08_case_studies.lecture import scaling_findings
-from hpml.predict import published_foretold, scaling_misses
-from hpml.predict.published_foretold import (
-    Foretold,
+from hpml.predict import published_predicted, scaling_misses
+from hpml.predict.published_predicted import (
+    Predicted,
     Table,
     commonly,
-    foretell,
-    foretold,
     images_per_s,
     network,
     one_rank,
+    predict_table,
+    predicted,
     training,
     why_not,
 )
@@ -34,23 +34,23 @@ def test_the_fit_sees_the_rows_that_split_gives_it_and_no_other(monkeypatch):
         seen.extend(point.ranks for point in points)
         return fit(training, points, *rest)
 
-    monkeypatch.setattr(published_foretold, "fit", watched)
-    made = foretell(ETHERNET)
+    monkeypatch.setattr(published_predicted, "fit", watched)
+    made = predict_table(ETHERNET)
     assert seen == [row.ranks for row in split(ROWS)[0]]
     assert [row.row.ranks for row in made.test] == [row.ranks for row in split(ROWS)[1]]
 
 
-def test_what_the_fit_has_not_seen_does_not_change_what_is_foretold(monkeypatch):
-    before = foretell(ETHERNET)
+def test_what_the_fit_has_not_seen_does_not_change_what_is_predicted(monkeypatch):
+    before = predict_table(ETHERNET)
     last = replace(ROWS[-1], value=2 * ROWS[-1].value)
-    monkeypatch.setattr(published_foretold, "table", lambda name: (*ROWS[:-1], last))
-    after = foretell(ETHERNET)
-    assert [row.foretold for row in after.rows] == [row.foretold for row in before.rows]
+    monkeypatch.setattr(published_predicted, "table", lambda name: (*ROWS[:-1], last))
+    after = predict_table(ETHERNET)
+    assert [row.predicted for row in after.rows] == [row.predicted for row in before.rows]
     assert after.worst == pytest.approx(abs((1 + before.rows[-1].error) / 2 - 1))
 
 
-def test_every_table_is_foretold_or_has_a_reason():
-    able, left_out = foretold()
+def test_every_table_is_predicted_or_has_a_reason():
+    able, left_out = predicted()
     assert {one.name for one in able} | set(left_out) == set(tables())
     assert not {one.name for one in able} & set(left_out)
     assert all(left_out.values())
@@ -60,9 +60,9 @@ def test_every_table_is_foretold_or_has_a_reason():
 
 
 def test_one_rank_is_met_exactly():
-    row = foretell(ETHERNET).rows[0]
+    row = predict_table(ETHERNET).rows[0]
     assert row.row.ranks == 1
-    assert row.foretold == pytest.approx(row.published)
+    assert row.predicted == pytest.approx(row.published)
 
 
 def test_units_become_images_per_second():
@@ -98,7 +98,7 @@ def test_one_rank_is_the_middle_of_what_was_published():
         ({"unit": "efficiency", "processor": "abacus"}, "nobody published one abacus"),
     ],
 )
-def test_why_a_table_cannot_be_foretold(change, why):
+def test_why_a_table_cannot_be_predicted(change, why):
     assert why in why_not([replace(row, **change) for row in ROWS])
     assert "one row" in why_not(ROWS[:1])
     assert why_not(ROWS) == ""
@@ -106,7 +106,7 @@ def test_why_a_table_cannot_be_foretold(change, why):
 
 def test_a_table_that_is_not_there():
     with pytest.raises(UserError, match="no published table 'nowhere'"):
-        foretell("nowhere")
+        predict_table("nowhere")
 
 
 def test_the_method_decides_what_is_known_of_messages():
@@ -131,19 +131,19 @@ def test_the_network_is_nodes_where_a_row_has_several():
 
 
 def test_common_constants_leave_a_wide_interval():
-    common, own = commonly(training(ROWS)), foretell(ETHERNET).fitted
+    common, own = commonly(training(ROWS)), predict_table(ETHERNET).fitted
     wide, narrow = common.interval(64), own.interval(64)
     assert wide.high / wide.low > 1.5 * narrow.high / narrow.low
 
 
 def made_up(published: list[float], fitted: int = 2, nodes: int = 1) -> Table:
-    """Images/s on 1, 2, 4, … ranks; 100 on each are foretold."""
+    """Images/s on 1, 2, 4, … ranks; 100 on each are predicted."""
     rows = []
     for number, value in enumerate(published):
         ranks = 2**number
         row = replace(ROWS[0], ranks=ranks, per_node=max(1, 2 ** len(published) // (2 * nodes)))
         interval = Interval(90.0 * ranks, 110.0 * ranks)
-        rows.append(Foretold(row, value, 100.0 * ranks, interval, number < fitted, 80.0 * ranks))
+        rows.append(Predicted(row, value, 100.0 * ranks, interval, number < fitted, 80.0 * ranks))
     base = replace(training(ROWS), images_per_s=100.0)
     return Table("made up", fit(base, []), tuple(rows))
 
@@ -192,7 +192,7 @@ def test_all_tables_are_nearer_than_carrying_on_or_not():
 
 
 def test_two_networks_differ_in_what_is_exposed_or_in_something_else():
-    slow, fast = foretell(ETHERNET), foretell(INFINIBAND)
+    slow, fast = predict_table(ETHERNET), predict_table(INFINIBAND)
     found = scaling_findings.two_networks(slow, fast)
     assert found.held
     assert (found.ranks, found.most) == (32, scaling_findings.EXPOSED)
