@@ -115,10 +115,10 @@ def test_the_clock_has_core_sections_and_the_exercise_after_the_one_that_names_i
     assert [(entry.at, entry.title) for entry in sheet.clock] == [
         ("09:00", "Rings"),
         ("09:00", "1. Round"),
-        ("09:05", "ring"),
-        ("09:15", "Below"),
-        ("09:15", "What to take home"),
-        ("09:15", "Where to read on"),
+        ("09:07", "ring"),  # after five minutes of cells, two guesses and a figure
+        ("09:17", "Below"),
+        ("09:18", "What to take home"),
+        ("09:18", "Where to read on"),
     ]
     assert sheet.more == ("2. For the evening",)
 
