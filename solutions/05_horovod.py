@@ -70,7 +70,8 @@ from hpml import check
 #     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 # ```
 #
-# Make it one that runs on all ranks, started by `horovodrun`, `mpirun` or `srun`:
+# Make it one that runs on all ranks, started by `horovodrun` or `mpirun`, or by `srun` where the
+# cluster's MPI takes its ranks from SLURM (else each process is rank 0 of 1: section 5 of the lecture):
 #
 # - **Begin** with `hvd.init()`. After it `hvd.rank()` and `hvd.size()` can be called.
 # - **Average the gradients**: `hvd.DistributedOptimizer` takes an optimizer and the model's named
