@@ -11,7 +11,21 @@ import pytest
 
 SECONDS = 0.3  # of a test that was never timed
 # Where nothing was timed yet: groups and files. The cluster mostly waits.
-FIRST = ("cluster", "tests/test_notebooks.py", "horovod", "tests/grading/", "tests/frameworks/")
+FIRST = (
+    "lectures",
+    "cluster",
+    "tests/test_notebooks.py",
+    "horovod",
+    "tests/grading/",
+    "tests/frameworks/",
+)
+
+# These keep all cores busy for minutes. Lectures measure, so none of them runs beside a lecture.
+LECTURES = "lectures"  # the group of tests/test_notebooks.py
+BUSY = (
+    "tests/grading/test_attacks.py::test_no_points_no_harm",
+    "tests/grading/test_honest.py::test_the_grader_gives_full_marks",
+)
 
 
 class Order:
@@ -26,7 +40,9 @@ class Order:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items):
         for item in items:  # before pytest-xdist looks at them
-            if item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
+            if item.nodeid.startswith(BUSY):
+                item.add_marker(pytest.mark.xdist_group(LECTURES))
+            elif item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
         result = yield  # others leave tests out
         if self.as_chosen:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from . import orphans, plugin
+from .import_graph import ROOT
+from .order import BUSY
 from .passed import FILE
 
 pytest_plugins = ["pytester"]
@@ -153,6 +155,12 @@ def test_what_a_killed_worker_started_is_ended(suite):
     code, said = suite(KILLED.replace("TOKEN", token), "-n", "1")
     assert (code, "crashed while running" in said) == (1, True)
     assert orphans.inherited(LEFT=token) == []
+
+
+def test_what_must_not_run_beside_a_lecture_is_there():
+    for name in BUSY:
+        file, _, test = name.partition("::")
+        assert f"\ndef {test}" in (ROOT / file).read_text()
 
 
 DRAWN = """
