@@ -455,6 +455,7 @@ print(hardware.sources())
 # 1 + 1/512 from 1?*
 
 # %% tags=["nbval-ignore-output"]
+from hpml.measure import bf16_kernels
 from hpml.modules.m02_hardware.lecture import (
     float16_gradients,
     mixed_precision,
@@ -609,7 +610,7 @@ conclude(
 # *Predict: how much accuracy does it cost? How much time does it save?*
 
 # %% tags=["nbval-ignore-output"]
-why = mixed_precision.missing()
+why = bf16_kernels.missing()
 if why:
     skip("three epochs in bfloat16", why)
 else:

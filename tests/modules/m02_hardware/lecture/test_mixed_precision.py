@@ -31,17 +31,6 @@ def test_only_the_precision_differs(monkeypatch):
     assert {name for name in one if one[name] != other[name]} == {"precision"}
 
 
-def test_it_is_left_out_where_a_convolution_takes_many_times_as_long(monkeypatch):
-    monkeypatch.setattr(mixed_precision, "times_as_long", lambda: 1.9)
-    assert mixed_precision.missing() == ""
-    monkeypatch.setattr(mixed_precision, "times_as_long", lambda: 11.6)
-    assert "takes 12 times as long in bfloat16" in mixed_precision.missing()
-
-
-def test_both_precisions_are_timed():
-    assert 0 < mixed_precision.times_as_long() < float("inf")
-
-
 def test_accuracy_is_kept_where_the_two_are_close():
     assert mixed_precision.same_accuracy(RUNS)
     assert not mixed_precision.same_accuracy(RUNS | {"bf16": history(0.40, 2.0)})

@@ -49,7 +49,7 @@ def test_of_several_mends_the_best_one_is_found_by_trying():
     assert (mend, tried) == ("channels_last", rates)
 
 
-def put_right(monkeypatch, profiled, again):
+def put_right(monkeypatch, profiled, again, without=()):
     """All rounds, where a version whose last mend is named has these images/s, and others 100."""
 
     def rate(rates, mends):
@@ -60,7 +60,12 @@ def put_right(monkeypatch, profiled, again):
 
     monkeypatch.setattr(putting_right, "profiled", play)
     monkeypatch.setattr(putting_right, "_rate", lambda photos, mends: rate(again, mends))
-    return putting_right.put_right(Path("photos"), Path("logs"))
+    return putting_right.put_right(Path("photos"), Path("logs"), without=without)
+
+
+def test_a_mend_can_be_left_out(monkeypatch):
+    done = put_right(monkeypatch, {}, {}, without=["bfloat16"])
+    assert {one.mend for one in done.rounds} == set(MENDS) - {"bfloat16"}
 
 
 def test_a_mend_that_was_slow_only_once_is_kept(monkeypatch):

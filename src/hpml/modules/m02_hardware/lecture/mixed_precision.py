@@ -1,13 +1,10 @@
 """The one training script in float32 and in bfloat16: accuracy and seconds side by side."""
 
-import time
 from collections.abc import Mapping
-from itertools import product
 from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
-from torch.nn.functional import conv2d
 
 from hpml.train.config import TrainConfig
 from hpml.train.draw import BLUE, RED
@@ -20,35 +17,6 @@ LOOKS = {"fp32": {"color": BLUE, "fmt": "-o"}, "bf16": {"color": RED, "fmt": "--
 WIDTHS = (32, 128, 128)  # channels; a narrower network than the course's, to save seconds
 TEST_IMAGES = 2_000
 APART = 0.05  # of the accuracies: more than four standard errors
-FAR_SLOWER = 4  # times; with kernels for bfloat16 and no instruction it is below 2
-
-
-def missing() -> str:
-    """Why a training in bfloat16 would take many minutes here; empty where it does not.
-
-    oneDNN has kernels for bfloat16 where a processor has AVX-512 or AMX. Elsewhere PyTorch uses
-    loops of its own.
-    """
-    slower = times_as_long()
-    if slower < FAR_SLOWER:
-        return ""
-    return (
-        f"on this processor a convolution takes {slower:.0f} times as long in bfloat16 as in "
-        "float32, since oneDNN has no kernel for it (on x86 that takes AVX-512 or AMX)"
-    )
-
-
-def times_as_long(channels: int = 32) -> float:
-    """Seconds of a convolution with its gradients in bfloat16, over those in float32: the least of
-    three each, taken in turn."""
-    least = dict.fromkeys((torch.bfloat16, torch.float32), float("inf"))
-    for _, dtype in product(range(3), least):
-        images = torch.ones(4, channels, 16, 16, dtype=dtype, requires_grad=True)
-        weight = torch.ones(channels, channels, 3, 3, dtype=dtype, requires_grad=True)
-        start = time.perf_counter()
-        conv2d(images, weight, padding=1).sum().backward()
-        least[dtype] = min(least[dtype], time.perf_counter() - start)
-    return least[torch.bfloat16] / least[torch.float32]
 
 
 def compare(

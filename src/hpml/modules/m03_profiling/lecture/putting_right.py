@@ -157,10 +157,13 @@ def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
     return Version(tuple(mends), shares(trace), rate, item_seconds(trace), done.losses[-1], path)
 
 
-def put_right(photos: Path, logs: Path, first: Version | None = None) -> PutRight:
-    """Mend the script until no mend is left; `first` is its profile, if it has been made."""
+def put_right(
+    photos: Path, logs: Path, first: Version | None = None, without: Collection[str] = ()
+) -> PutRight:
+    """Mend the script until no mend is left but those `without` which it stays; `first` is its
+    profile, if it has been made."""
     here = first or profiled(photos, (), logs)
-    left, rounds = list(MENDS), []
+    left, rounds = [name for name in MENDS if name not in without], []
     while left:
         mend, tried = choose(here, left, lambda mends: _rate(photos, mends))
         made = Round(mend, here, profiled(photos, (*here.mends, mend), logs), tried)
