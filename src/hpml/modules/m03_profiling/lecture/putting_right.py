@@ -160,7 +160,7 @@ def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
 def put_right(
     photos: Path, logs: Path, first: Version | None = None, without: Collection[str] = ()
 ) -> PutRight:
-    """Mend the script until no mend is left but those `without` which it stays; `first` is its
+    """Mend the script until no mend is left, leaving out those in `without`; `first` is its
     profile, if it has been made."""
     here = first or profiled(photos, (), logs)
     left, rounds = [name for name in MENDS if name not in without], []
