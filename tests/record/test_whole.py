@@ -10,7 +10,8 @@ from hpml.allreduce import micro_benchmark
 from hpml.modules.m03_profiling.lecture import timeline_picture
 from hpml.record import kept, pictures, plan
 
-pytestmark = pytest.mark.xdist_group("record")  # made once
+# Made once; the whole list has a limit of its own
+pytestmark = [pytest.mark.xdist_group("record"), pytest.mark.timeout(1700)]
 
 NAMES = [one.name for one in plan.PLAN]
 
