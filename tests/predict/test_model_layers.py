@@ -52,6 +52,20 @@ def test_bert_base_has_about_110_million_parameters():
     assert model("bert_base").layers[-1].flop == 2 * 20 * 768 * 30_522
 
 
+def test_the_transformers_of_published_tables_have_their_parameters():
+    # llm-foundry, scripts/train/benchmarking/README.md, column NumParams; Devlin et al. 2019: 340M.
+    counted = {name[4:]: model(name).parameters for name in MODELS if name.startswith("mpt_")}
+    assert counted == {
+        "125m": 125_311_488,
+        "350m": 355_985_408,
+        "760m": 760_470_528,
+        "1b": 1_315_950_592,
+        "3b": 2_651_837_440,
+    }
+    assert model("bert_large").parameters == pytest.approx(340e6, rel=0.02)
+    assert model("bert_large_512").flop > 4 * model("bert_large").flop
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_are_counted_and_have_names_of_their_own(name):
     layers = model(name).layers

@@ -53,6 +53,11 @@ def test_figures_are_those_of_their_sources():
     assert [row.value for row in table("tf-dgx1-vgg16-64")] == [154, 295, 584, 1081]
     assert [row.value for row in table("gpipe-transformer-32")] == [1.8, 3.4, 6.3]
     assert {row.ranks: row.value for row in table("horovod-vgg16")} == {128: 0.79, 512: 0.68}
+    assert {row.ranks: row.value for row in table("mxnet-ec2-alexnet")}[256] == 61938.36
+    assert {row.ranks: row.value for row in table("bert-pytorch-a100-128-fp16")}[256] == 138294
+    assert {row.ranks: row.value for row in table("mpt-125m")}[128] * 2048 == pytest.approx(
+        15863837, rel=1e-5
+    )
     assert {row.ranks for row in table("daint-resnet50-mpi")} == {2, 4, 8, 16, 32, 64, 128}
 
 

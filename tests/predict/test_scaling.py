@@ -72,6 +72,15 @@ def test_without_overlap_all_buckets_come_after_backward():
     assert predict(replace(TRAINING, overlap=False), 2).step.exposed == pytest.approx(0.2)
 
 
+def test_a_batch_that_all_share_is_as_fast_on_one_rank_and_leaves_more_to_send():
+    shared = replace(TRAINING, global_batch=12, overlap=False)
+    assert predict(shared, 1).images_per_s == pytest.approx(10)
+    # Four ranks have 3 images each: the step of weak scaling. Two have 6.
+    assert predict(shared, 4) == predict(replace(TRAINING, overlap=False), 4)
+    assert predict(shared, 2).step.compute == pytest.approx(0.6)
+    assert predict(shared, 2).images_per_s == pytest.approx(12 / (0.6 + 0.2))
+
+
 def test_one_bucket_for_all_leaves_when_backward_has_ended():
     whole = replace(TRAINING, bucket_bytes=1e9)
     assert scaling.buckets(whole) == [(pytest.approx(0.3), 2e5)]

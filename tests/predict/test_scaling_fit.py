@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from hpml.predict.collectives import Cost
 from hpml.predict.scaling import Constants, Level, Network, Training, predict
-from hpml.predict.scaling_fit import Point, fit, fit_without_one, pooled
+from hpml.predict.scaling_fit import (
+    DRIFT,
+    NOISE,
+    RATES,
+    STRAGGLING,
+    Fitted,
+    Point,
+    fit,
+    fit_without_one,
+    pooled,
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,28 @@ def test_the_interval_holds_what_is_predicted_and_grows_with_its_share():
         narrow, wide = fitted.interval(ranks, 0.5), fitted.interval(ranks)
         assert wide.low < narrow.low < narrow.high < wide.high
         assert fitted.predict(ranks).images_per_s in wide
+
+
+def test_an_interval_grows_with_each_doubling_beyond_the_largest_point():
+    sure = replace(TRAINING, network=Network((Level(None, Cost(0.0, 0.0)),)))
+    none = np.zeros((len(RATES), len(STRAGGLING)))
+    none[-1, 0] = 1.0
+    fitted = Fitted(sure, (Point(8, 1600.0),), RATES, none)
+    widths = [fitted.interval(n).high / fitted.interval(n).low - 1 for n in (4, 8, 16, 32)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.01)
+    assert widths[1] < widths[2] < widths[3]
+    assert widths[2] / widths[1] == pytest.approx(1 + DRIFT / NOISE, rel=0.1)
+    assert widths[3] / widths[1] == pytest.approx(1 + 2 * DRIFT / NOISE, rel=0.2)
+
+
+def test_points_of_a_shared_batch_bring_the_planted_constants_back():
+    shared = replace(TRAINING, global_batch=2048, overlap=False)
+    planted = Constants(0.3, 0.05)
+    measured = [Point(n, predict(shared, n, planted).images_per_s) for n in (1, 8, 16, 256)]
+    fitted = fit(shared, measured[:3])
+    assert fitted.predict(256).batch == 8
+    assert measured[3].images_per_s in fitted.interval(256)
+    assert fitted.predict(256).images_per_s == pytest.approx(measured[3].images_per_s, rel=0.05)
 
 
 def test_the_parts_are_those_of_the_mean_step():

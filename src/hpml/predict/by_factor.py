@@ -13,7 +13,7 @@ import numpy as np
 
 from hpml.predict.published_predicted import Predicted, Table
 
-FACTORS = (2, 4, 8)  # the last one and more
+FACTORS = (2, 4, 8, 16)  # the last one and more
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def as_table(found: Sequence[Group]) -> str:
     head = f"{'ranks, over the most fitted':28}{'rows':>5}{'model':>8}{'same rate':>11}{'line':>8}"
     lines = [f"{head}{'in interval':>13}"]
     for group in found:
-        name = f"up to {group.factor} ×" if group.factor < FACTORS[-1] else "more"
+        name = f"up to {group.factor} ×" if group.factor < FACTORS[-1] else f"over {FACTORS[-2]} ×"
         lines.append(
             f"{name:28}{group.count:5}{group.model:8.1%}{group.same_rate:11.1%}{group.line:8.1%}"
             f"{group.inside:13.0%}"

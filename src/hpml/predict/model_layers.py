@@ -195,6 +195,11 @@ def bert_base() -> Iterator[Layer]:
     yield from transformer(12, 768, 12, 128, 30522, positions=512, predicted=20)
 
 
+def bert_large(context: int, predicted: int) -> Iterator[Layer]:
+    """Devlin et al. 2019, BERT large, likewise. NVIDIA predicts 20 of 128 tokens, or 80 of 512."""
+    yield from transformer(24, 1024, 16, context, 30522, positions=512, predicted=predicted)
+
+
 def module_layers(module: nn.Module, sample: Tensor) -> tuple[Layer, ...]:
     """The layers of a network of ours, from its modules, in the order in which it calls them.
 
@@ -237,7 +242,15 @@ MODELS: Mapping[str, Callable[[], Iterator[Layer]]] = {
     "resnet152": lambda: resnet((3, 8, 36, 3)),
     "inception_v3": inception_v3,
     "bert_base": bert_base,
+    "bert_large": lambda: bert_large(128, 20),
+    "bert_large_512": lambda: bert_large(512, 80),
     "gpt2": lambda: transformer(12, 768, 12, 1024, 50257),
+    # MosaicML's decoders: llm-foundry, scripts/train/yamls/pretrain
+    "mpt_125m": lambda: transformer(12, 768, 12, 2048, 50368),
+    "mpt_350m": lambda: transformer(24, 1024, 16, 2048, 50368),
+    "mpt_760m": lambda: transformer(24, 1536, 12, 2048, 50368),
+    "mpt_1b": lambda: transformer(24, 2048, 16, 2048, 50368),
+    "mpt_3b": lambda: transformer(32, 2560, 20, 2048, 50368),
     "course": course_network,
 }
 

@@ -182,10 +182,10 @@ def _nobody(asked: Asked) -> str:
     """That nobody published what was asked for, and what there is instead."""
     names = sorted(
         {
-            row.processor
+            one.processor
             for rows in tables().values()
             for row in rows
-            if one_rank(asked.model, row.processor)
+            if (one := one_rank(asked.model, row.processor))
         }
     )
     others = f", or one of the processors {', '.join(names)}" if names else ""

@@ -5,7 +5,8 @@ network, model, batch, method. Rows of one `table` differ only in `ranks`, `valu
 
 - `source` is the publication, `where` its page, table, figure and link, `how` whether the value is
   printed there (a table or a sentence) or was read from a plot, and then how exactly.
-- `batch` is the batch of one rank. In a table of strong scaling it is that of the first row.
+- `batch` is the batch of one rank. Where all ranks share a batch (`scaling` is not weak) it is that
+  of the first row.
 - `network_gbit` is the nominal rate of the network of one node, in 10^9 bits per second and one
   direction. What a source does not give is empty: nothing is estimated.
 - `value` is in `unit`, one of `UNITS`.
@@ -36,10 +37,15 @@ ALGORITHMS = {
     "hierarchical": "an all-reduce within nodes, then between them",
     "tree": "a reduction and a broadcast along trees",
     "parameter-server": "parameter servers",
+    "sharded": "all-gathers of parameters and a reduce-scatter of gradients",
     "pipeline": "no all-reduce: layers are split",
     "tensor": "tensors of a layer are split",
 }
-SCALING = ("weak", "strong")
+SCALING = {
+    "weak": "each rank has the same batch",
+    "strong": "all ranks share a batch",
+    "accumulated": "all ranks share a batch, in micro-batches of one size",
+}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ so tables that came later are the better judges.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -97,18 +97,21 @@ class Training:
 
     `images_per_s` is that of one rank alone with this batch, and nothing to send. `gradient_share`
     is the bytes that are sent over those of the float32 gradients: 0.5 in float16. With `overlap`
-    off, all buckets wait for the end of backward. Raises ValueError for what cannot be.
+    off, all buckets wait for the end of backward. With `global_batch` each rank has its share of
+    that instead of `batch`, and is as fast with any share, as with micro-batches of one size.
+    Raises ValueError for what cannot be.
     """
 
     model: "Model"
     images_per_s: float
-    batch: int
+    batch: float
     network: Network
     algorithm: str = "ring"
     bucket_bytes: float = BUCKET
     overlap: bool = True
     gradient_share: float = 1.0
     input: Input = Input()
+    global_batch: float | None = None
 
     def __post_init__(self):
         if self.algorithm not in ALGORITHMS:
@@ -122,6 +125,11 @@ class Training:
     def compute(self) -> float:
         """Seconds of a step on one rank."""
         return self.batch / self.images_per_s
+
+    def on(self, ranks: int) -> "Training":
+        """With the batch that each of `ranks` has."""
+        shared = self.global_batch
+        return self if shared is None else replace(self, batch=shared / ranks, global_batch=None)
 
 
 @dataclass(frozen=True)
@@ -157,7 +165,7 @@ class Prediction:
     """A step on `ranks` ranks, and what it makes of `batch` images on each."""
 
     ranks: int
-    batch: int
+    batch: float
     step: Step
 
     @property
@@ -172,6 +180,7 @@ class Prediction:
 
 def predict(training: Training, ranks: int, constants: Constants = Constants()) -> Prediction:
     """The step of `training` on `ranks` ranks. Raises ValueError for more than can be joined."""
+    training = training.on(ranks)
     exposed = exposed_seconds(training, ranks, constants.rate)
     straggling = straggling_seconds(training, ranks, constants.straggling)
     rest = training.compute + exposed + straggling

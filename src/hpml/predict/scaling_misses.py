@@ -9,7 +9,8 @@ RISES = 0.10  # more images/s of each rank than on fewer ranks: no part of a ste
 
 def why_missed(table: Table) -> str:
     """The first of these that holds: no step that grows with ranks has such a curve; no row that
-    was fitted used the network between nodes; the loss begins after the rows that were fitted.
+    was fitted used the network between nodes; the loss begins after the rows that were fitted; the
+    model does not even meet those.
     Otherwise that the rows do not show it. Empty for a table that was met."""
     if table.met:
         return ""
@@ -35,6 +36,9 @@ def why_missed(table: Table) -> str:
             f"each rank loses {before:.0%} up to {last.row.ranks} ranks, which were fitted, and "
             f"{after:.0%} from there to {end.row.ranks}: the first rows do not show it coming"
         )
+    if unmet := table.fitted.missed():
+        sizes = ", ".join(str(point.ranks) for point in unmet)
+        return f"no two constants meet the rows that were fitted: not those of {sizes} ranks"
     return "its rows do not show why"
 
 
