@@ -16,7 +16,7 @@ import torch
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import load
 from hpml.errors import UserError
-from hpml.measure.compute import matmul_rate
+from hpml.measure.compute import peak
 from hpml.ranks.flavour import missing
 from hpml.train.history import History, read_history
 
@@ -66,7 +66,7 @@ def bench(
 ) -> Table:
     """Measure; `say` is called after each run. No full run when `seeds` is empty."""
     conditions = machine_conditions()
-    fp32, bf16 = (matmul_rate(dtype, threads) / 1e9 for dtype in (torch.float32, torch.bfloat16))
+    fp32, bf16 = (peak(dtype, threads) / 1e9 for dtype in (torch.float32, torch.bfloat16))
     # Processors of one name differ by a factor of two here, and so do the run times.
     conditions["matrix product"] = (
         f"{fp32:.0f} GFLOP/s in float32, {bf16:.0f} in bfloat16, {threads} threads"

@@ -1,29 +1,11 @@
 """How fast this processor computes: matrix products, the operation deep learning is made of."""
 
-import statistics
-import time
-
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
 
 from hpml.machine.resources import has_bfloat16
 from hpml.measure.clock import quickest, with_threads
-
-
-def matmul_rate(dtype: torch.dtype, threads: int, size: int = 2048, rounds: int = 9) -> float:
-    """FLOP/s of the product of two [size, size] matrices of `dtype` on the CPU, at 2·size³ FLOPs.
-
-    The median of `rounds`, after two for warm-up.
-    """
-    left, right, out = _matrices(dtype, size, "cpu")
-    seconds = []
-    with with_threads(threads):
-        for _ in range(rounds + 2):
-            started = time.perf_counter()
-            torch.mm(left, right, out=out)
-            seconds.append(time.perf_counter() - started)
-    return 2 * size**3 / statistics.median(seconds[2:])
 
 
 def peak(

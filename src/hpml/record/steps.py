@@ -1,7 +1,8 @@
 """Ten steps of a loop as people write their first one, and of a good one: two traces, and copies.
 
 Both train the course's network on the same images. The first waits for the device in every step
-and computes in float32; the second waits for nothing, copies ahead, and computes in bfloat16.
+and computes in float32; the second waits for nothing, copies ahead, and computes in bfloat16 (but
+in float32 on a processor that is slow in it).
 """
 
 import gzip
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from hpml.measure import bf16_kernels
 from hpml.models import ResidualNetwork
 from hpml.record.kept import LARGEST, Place
 
@@ -82,6 +84,7 @@ def good(device: str) -> Step:
         images, labels = images.pin_memory(), labels.pin_memory()
     stream = torch.cuda.Stream() if device == "cuda" else None
     total = torch.zeros((), device=device)
+    in_bf16 = device == "cuda" or not bf16_kernels.missing()
 
     def load() -> tuple[Tensor, Tensor]:
         if stream is None:
@@ -103,7 +106,10 @@ def good(device: str) -> Step:
                 batch.record_stream(torch.cuda.current_stream())
                 target.record_stream(torch.cuda.current_stream())
             ahead = load()
-        with record_function("forward"), torch.autocast(device, torch.bfloat16):
+        with (
+            record_function("forward"),
+            torch.autocast(device, torch.bfloat16, enabled=in_bf16),
+        ):
             loss = F.cross_entropy(network(batch).float(), target)
         with record_function("backward"):
             optimizer.zero_grad()
