@@ -20,12 +20,7 @@ FIRST = (
     "tests/frameworks/",
 )
 
-# These keep all cores busy for minutes. Lectures measure, so none of them runs beside a lecture.
 LECTURES = "lectures"  # the group of tests/test_notebooks.py
-BUSY = (
-    "tests/grading/test_attacks.py::test_no_points_no_harm",
-    "tests/grading/test_honest.py::test_the_grader_gives_full_marks",
-)
 
 
 class Order:
@@ -40,17 +35,15 @@ class Order:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items):
         for item in items:  # before pytest-xdist looks at them
-            if item.nodeid.startswith(BUSY):
-                item.add_marker(pytest.mark.xdist_group(LECTURES))
-            elif item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
+            if item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
         result = yield  # others leave tests out
         if self.as_chosen:
             return result
         seconds: dict[str, float] = defaultdict(float)
         for item in items:
-            seconds[_group(item)] += self.times.get(plain_id(item.nodeid), (_guess(item), True))[0]
-        items.sort(key=lambda item: -seconds[_group(item)])
+            seconds[group(item)] += self.times.get(plain_id(item.nodeid), (_guess(item), True))[0]
+        items.sort(key=lambda item: -seconds[group(item)])
         return result
 
 
@@ -59,7 +52,7 @@ def plain_id(nodeid: str) -> str:
     return re.sub(r"(?<=[\w\]])@[^\]]+$", "", nodeid)
 
 
-def _group(item) -> str:
+def group(item) -> str:
     """What a worker takes at a time: a group, or one test."""
     names = [mark.args[0] for mark in item.iter_markers("xdist_group")]
     return f"@{names[0]}" if names else item.nodeid
@@ -68,7 +61,7 @@ def _group(item) -> str:
 def _guess(item) -> float:
     """A test that was never timed: the earlier in FIRST, the longer."""
     for place, first in enumerate(FIRST):
-        if _group(item) == f"@{first}" or item.nodeid.startswith(first):
+        if group(item) == f"@{first}" or item.nodeid.startswith(first):
             return 1000.0 * (len(FIRST) - place)
     return SECONDS
 

@@ -24,6 +24,8 @@ import pytest
 from hypothesis import settings
 
 from . import kept, passed, skips
+from .alone import Alone
+from .crashes import Crashes
 from .import_graph import ImportGraph
 from .kept import AGAIN
 from .luck import Luck
@@ -71,9 +73,11 @@ def configure(config: pytest.Config) -> None:
         luck = Luck(config, plan, _is_whole(config), 60 * config.getoption("--limit"))
         config.pluginmanager.register(luck, "hpml luck")
         config.pluginmanager.register(Orphans(), "hpml orphans")
+        config.pluginmanager.register(Crashes(), "hpml crashes")
     else:
         plan = pickle.loads(Path(worker[_PLAN]).read_bytes())
         graph = ImportGraph(config.rootpath, kept.folder() / FACTS)
+        config.pluginmanager.register(Alone(Path(worker[_PLAN]).parent), "hpml alone")
     if worker is not None or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Turns(plan, graph), "hpml turns")
         config.pluginmanager.register(

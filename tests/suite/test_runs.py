@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from . import orphans, plugin
-from .import_graph import ROOT
-from .order import BUSY
 from .passed import FILE
 
 pytest_plugins = ["pytester"]
@@ -157,10 +155,35 @@ def test_what_a_killed_worker_started_is_ended(suite):
     assert orphans.inherited(LEFT=token) == []
 
 
-def test_what_must_not_run_beside_a_lecture_is_there():
-    for name in BUSY:
-        file, _, test = name.partition("::")
-        assert f"\ndef {test}" in (ROOT / file).read_text()
+LECTURE = """
+import time
+from pathlib import Path
+import pytest
+
+def log(what, seconds):
+    with open("log", "a") as file: file.write(f"{what} begins\\n")
+    time.sleep(seconds)
+    with open("log", "a") as file: file.write(f"{what} ends\\n")
+
+@pytest.mark.xdist_group("lectures")
+@pytest.mark.parametrize("number", range(3))
+def test_lecture(number): log("lecture", 0.5)
+
+@pytest.mark.parametrize("number", range(12))
+def test_other(number): log("other", 0.2)
+"""
+
+
+def test_nothing_runs_beside_a_lecture(suite, pytester):
+    code, said = suite(LECTURE, "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
+    assert (code, "15 passed" in said) == (0, True)
+    lines = (pytester.path / "log").read_text().splitlines()
+    for begins in [at for at, line in enumerate(lines) if line == "lecture begins"]:
+        before = lines[:begins]
+        assert lines[begins + 1] == "lecture ends"
+        assert before.count("other begins") == before.count("other ends")
+    # Others do run beside each other
+    assert any(lines[at : at + 2] == ["other begins"] * 2 for at in range(len(lines)))
 
 
 DRAWN = """

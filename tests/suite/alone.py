@@ -1,0 +1,35 @@
+"""A lecture measures: while it runs, no other worker of pytest-xdist runs a test.
+
+Beside others, a lecture takes three to four times as long, into its limit. Alone it takes its
+minutes, and the rest of the tests is none the slower for it: all of it keeps the same processors.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from .order import LECTURES, group
+
+
+class Alone:
+    """In a worker. `folder` is the same for all of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._gate, self._room = (os.open(folder / n, os.O_CREAT) for n in ("gate", "room"))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of the test's own limit
+    def pytest_runtest_protocol(self, item):
+        alone = group(item) == f"@{LECTURES}"
+        # Who wants the room alone keeps the gate: others who came later would else go on for ever
+        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            if not alone:
+                fcntl.flock(self._gate, fcntl.LOCK_UN)
+            return (yield)
+        finally:
+            # A test's forked child has the same lock: to close the files would not give it back
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
