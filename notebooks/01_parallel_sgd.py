@@ -943,6 +943,20 @@ if not why_not:
     else:
         conclude(True, "No point is clearly below 1 ×.", "")
 
+# %% tags=["nbval-ignore-output"]
+if not why_not:
+    costs = {n: allreduce_findings.choice_costs(series, n) for n in (1_000_000, 4_000_000)}
+    seen = "; ".join(
+        f"for {n / 1e6:.0f} MB {one.times:.1f} times as long as its own `{one.quickest}`"
+        for n, one in costs.items()
+    )
+    conclude(
+        min(one.times for one in costs.values()) > 1.1,
+        f"What the table costs here: the choice takes {seen}. A default was measured on somebody else's "
+        "cluster. For the sizes of your gradients, measure on yours.",
+        f"The choice takes {seen}: here the table costs little.",
+    )
+
 # %% [markdown]
 # Gloo's own all-reduce, `dist.all_reduce`, was timed together with the five of section 9. It is a
 # ring (gloo/allreduce.cc, where no algorithm is asked for). Compare it with Open MPI's ring for

@@ -40,11 +40,11 @@ from hpml.publish import conclude, publish_figure, skip
 # | parameters | 4 |
 # | gradients | 4 |
 # | optimizer states: Adam's two moments | 8 |
-# | activations, kept for `backward` | go by the batch, not by the parameters |
+# | activations, kept for `backward` | grow with the batch, not with the parameters |
 #
 # Below, each rank may use 350 MB, and has the whole model, as in data parallel training.
 #
-# *Predict: does a step fit? If not: in which of the last three lines does it end?*
+# *Predict: does a step fit? If not: which of the last three lines of the cell is too much?*
 
 
 # %%
@@ -194,7 +194,7 @@ idle = computations.idle_share(done)
 sent = sum(call.nbytes for call in layers.ranks[0].calls if call.operation == "send")
 conclude(
     idle >= 0.49,
-    f"Together the ranks idle {idle:.0%} of the time, as long as they compute: what one "
+    f"From the first computation to the last, the ranks idle {idle:.0%} of their time: what one "
     "computes next depends on what the other computes now. Two ranks have the memory of two and the "
     f"speed of one. What they send is little: {sent / 1e6:.2f} MB of activations, and as much back.",
     f"the ranks idled {idle:.0%} of the time: with only one at work at a time it cannot "
@@ -622,7 +622,7 @@ conclude(
 # %%
 from hpml.modules.m07_hybrid_parallelism.lecture.tensor_picture import tokens_then_columns
 
-tokens_then_columns(title="With sequence parallelism no activation is held twice")
+tokens_then_columns(title="Between the pairs, a token is on one rank only")
 
 
 # %%
@@ -1057,17 +1057,22 @@ if not no_link:
 #
 # Mesh-TensorFlow (Shazeer et al. 2018) gives every dimension of a tensor a name. A *layout* says which
 # named dimension is split over which dimension of the mesh, and nothing else is said: slices and
-# all-reduces follow. Its example is two layers, y = relu(x w1) w2:
-#
-# `h = mtf.relu(mtf.einsum([x, w1], output_shape=[batch, hidden]))`
-#
-# `y = mtf.einsum([h, w2], output_shape=[batch, classes])`
-#
+# all-reduces follow. Its example is two layers, y = relu(x w1) w2. Here is a step of it, in
+# Mesh-TensorFlow: change it, if you like.
 # *Predict: on a mesh of 2 rows and 2 columns, what has to be added up, over what, if batch is split
 # over rows? If hidden is split over columns? If both?*
 
+
 # %%
-import json
+def step(mtf, x, w1, w2, batch, hidden, classes):
+    """y, and the gradients of sum(y²) for w1 and w2."""
+    h = mtf.relu(mtf.einsum([x, w1], output_shape=[batch, hidden]))
+    y = mtf.einsum([h, w2], output_shape=[batch, classes])
+    loss = mtf.reduce_sum(mtf.square(y))
+    return [y, *mtf.gradients([loss], [w1, w2])]
+
+
+# %%
 from itertools import product
 from hpml.frameworks import run as frameworks
 from hpml.modules.m07_hybrid_parallelism.lecture import (
@@ -1157,9 +1162,7 @@ if lacking:
     skip("the same in Mesh-TensorFlow itself", lacking)
     package = rule
 else:
-    told = frameworks.told(
-        mesh_tensorflow_layouts.SCRIPT, environment={"HPML_LAYOUTS": json.dumps(three_layouts)}
-    )
+    told = mesh_tensorflow_layouts.told(step, three_layouts)
     package = {name: one["summed"] for name, one in told.items()}
 
 print("bytes of a rank in all-reduces    by the rule   Mesh-TensorFlow   DTensor")
@@ -1199,7 +1202,10 @@ from hpml.modules.m07_hybrid_parallelism.lecture import memory_for_time
 held = memory_for_time.measure()
 for name, (nbytes, seconds) in held.items():
     print(f"{name:18}{nbytes / 1e6:6.0f} MB{seconds * 1e3:8.0f} ms")
-display(memory_for_time.picture(held, title="Three ways to hold less, and the time they take"))
+by_bytes, by_time = ({name: one[k] for name, one in held.items()} for k in (0, 1))
+saves, slowest = min(by_bytes, key=by_bytes.get), max(by_time, key=by_time.get)
+title = f"Least memory: {saves}. Most time: {slowest}"
+display(memory_for_time.picture(held, title=title))
 
 # %% tags=["nbval-ignore-output"]
 peak = {name: nbytes / 1e6 for name, (nbytes, _) in held.items()}
@@ -1207,7 +1213,8 @@ longer = {name: seconds / held["all kept"][1] - 1 for name, (_, seconds) in held
 conclude(
     max(peak["checkpointed"], peak["activations out"], peak["states out"]) < 0.9 * peak["all kept"]
     and longer["checkpointed"] > 0,
-    f"Of {peak['all kept']:.0f} MB checkpointing leaves {peak['checkpointed']:.0f}, and takes "
+    f"**Answer.** *{saves.capitalize()}* saves most, *{slowest}* takes longest. Of "
+    f"{peak['all kept']:.0f} MB checkpointing leaves {peak['checkpointed']:.0f}, and takes "
     f"{longer['checkpointed']:.0%} longer: one forward pass more. (That is a third of forward and "
     "backward by operations. Adam's update, which is not repeated, is in the step too.) With "
     f"the activations in files it is {peak['activations out']:.0f} MB ({longer['activations out']:+.0%} "
@@ -1219,7 +1226,7 @@ conclude(
 # ## 11. Experts: tokens that travel *(more)*
 #
 # A mixture of experts has many MLPs, one (or a few) for each token; a small layer, the *router*,
-# chooses (Lepikhin et al. 2021, GShard, arXiv:2006.16668; Fedus et al. 2022, Switch Transformer,
+# chooses (Lepikhin et al. 2020, GShard, arXiv:2006.16668; Fedus et al. 2022, Switch Transformer,
 # arXiv:2101.03961, section 2). Here rank r holds expert r. Tokens travel to their expert, and what it
 # makes of them travels back: two all-to-alls.
 #
@@ -1540,8 +1547,49 @@ conclude(
 # ./hpml bench shard
 # ```
 #
-# The second line runs here: images/s and peak bytes of each way, in turn.
+# Here are two ranks of it, each way for four steps. A step is 32 images of both ranks together.
 #
+# *Predict: which way holds least at its peak? Which has the shortest step at 1 Gbit/s? And do they
+# come to the same loss?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.bench import shard
+from hpml.errors import UserError
+
+two_ranks = [way for way in shard.WAYS if not way.exercise and way.least == 2]
+runs = {}
+try:
+    for way in two_ranks:
+        gigabit = shard.launched(way, 2, "1gbit")
+        in_memory = shard.launched(way, 2, None, count_memory=True)
+        step_ms = 1e3 * shard.BATCH / shard.speed(gigabit)
+        runs[way.name] = (shard.peak(in_memory), step_ms, shard.loss(gigabit))
+except UserError as why:
+    runs = None
+    skip("one step in each way", str(why))
+else:
+    print("               MB at a rank's peak   ms a step   loss after 4 steps")
+    for name, (peak_mb, step_ms, loss_then) in runs.items():
+        print(f"{name:15}{peak_mb:20.0f}{step_ms:12.0f}{loss_then:21.4f}")
+
+# %% tags=["nbval-ignore-output"]
+if runs:
+    peaks, times, losses = ({name: one[k] for name, one in runs.items()} for k in range(3))
+    least, quickest = min(peaks, key=peaks.get), min(times, key=times.get)
+    apart = max(losses.values()) / min(losses.values()) - 1
+    seen = (
+        f"{least} holds least, {peaks[least]:.0f} MB, where data parallel holds "
+        f"{peaks['data parallel']:.0f}; {quickest} has the shortest step, {times[quickest]:.0f} ms; "
+        f"losses are at most {apart:.1e} of themselves apart"
+    )
+    conclude(
+        apart < shard.SAME and peaks[least] < peaks["data parallel"],
+        f"**Answer.** With two ranks {seen}. A split changes who holds what, and not what is learnt. "
+        "On 64 GPUs the order is another one: section 13.",
+        f"with two ranks {seen}.",
+    )
+
+# %% [markdown]
 # ### Names that you will meet *(more)*
 #
 # - **DeepSpeed** is the library of ZeRO's authors. Its stages 1 to 3 are those of section 7, and its

@@ -90,7 +90,8 @@ def test_one_rank_is_the_middle_of_what_was_published():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"algorithm": "pipeline"}, "pipeline parallel"),
+        ({"algorithm": "pipeline"}, "pipeline parallel: activations that go"),
+        ({"algorithm": "tensor"}, "tensor parallel: four all-reduces of activations"),
         ({"model": "googlenet"}, "layers of googlenet"),
         ({"scaling": "strong"}, "strong scaling"),
         ({"batch": None}, "batch of a rank"),

@@ -51,7 +51,11 @@ BUCKETS = {
 SHARDED = 1.5  # over an all-reduce's bytes (Rajbhandari et al. 2020, ZeRO, section 7.2.2)
 SPREAD = ("hierarchical", "parameter-server")  # a part of the bytes at each machine
 UNITS = ("images/s", "sequences/s", "s/epoch", "s/step", "efficiency")  # that can be read here
-NOT_DATA_PARALLEL = ("pipeline", "tensor")
+NOT_DATA_PARALLEL = {  # what is not in this model (module 07, sections 4 and 5)
+    "pipeline": "activations that go from stage to stage, and the bubble, are not in this model",
+    "tensor": "four all-reduces of activations in each block, which nothing hides, are not in this "
+    "model",
+}
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ def why_not(rows: Sequence[Row]) -> str:
     """Why a table cannot be predicted; empty if it can be."""
     first = rows[0]
     if first.algorithm in NOT_DATA_PARALLEL:
-        return f"{first.algorithm} parallel: there is no all-reduce to predict"
+        return f"{first.algorithm} parallel: {NOT_DATA_PARALLEL[first.algorithm]}"
     if first.model not in MODELS:
         return f"the layers of {first.model} are not at hand"
     if first.scaling == "strong":

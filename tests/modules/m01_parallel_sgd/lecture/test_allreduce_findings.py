@@ -48,6 +48,13 @@ def test_errors_have_a_direction_for_few_bytes_and_a_limit_for_many():
     assert [one.held for one in (above, below, far)] == [True, True, False]
 
 
+def test_a_choice_is_held_against_the_quickest_of_the_same_library():
+    measured = {"ring": 0.02, "rabenseifner": 0.03, "default": 0.05}
+    series = {f"Open MPI, {name}": Series({1_000: s}) for name, s in measured.items()}
+    series["Gloo's own"] = Series({1_000: 0.01})
+    assert findings.choice_costs(series, 1_000) == ("ring", pytest.approx(2.5))
+
+
 def test_open_mpis_choice_is_the_algorithm_that_sends_the_same_messages():
     known = {"recursive_doubling": DIRECT, "rabenseifner": HALVES}
     large = [(source, to, count, 4000 * size) for source, to, count, size in HALVES]

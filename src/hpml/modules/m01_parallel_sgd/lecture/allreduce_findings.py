@@ -120,6 +120,25 @@ def choice(sent: Sequence[Sent], nbytes: int, known: Mapping[str, Sequence[Sent]
     )
 
 
+class Cost(NamedTuple):
+    """How many times as long as its `quickest` algorithm a library's own choice takes."""
+
+    quickest: str
+    times: float
+
+
+def choice_costs(series: Panel, nbytes: int) -> Cost:
+    """Of Open MPI's algorithms in `series`, "Open MPI, ring", beside "Open MPI, default"."""
+    taken = {
+        name.removeprefix("Open MPI, "): one.measured[nbytes]
+        for name, one in series.items()
+        if name.startswith("Open MPI, ")
+    }
+    by_choice = taken.pop("default")
+    quickest = min(taken, key=taken.__getitem__)
+    return Cost(quickest, by_choice / taken[quickest])
+
+
 def below_bound(series: Panel, bound: Callable[[float], float]) -> list[str]:
     """Points that are quicker than the link's rate allows: "ring 10 kB"."""
     return [

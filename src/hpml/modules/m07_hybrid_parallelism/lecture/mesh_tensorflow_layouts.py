@@ -4,19 +4,22 @@ It wants a process of its own: the package (0.1.21, of 2022) needs the graph mod
 which is for the whole process, and three things that TensorFlow has since removed (`stand_in`).
 The example is that of its README: y = relu(x w1) w2, with its images as one dimension. It runs
 forward and backward on a mesh of 2 × 2 virtual CPU devices, in the graph's order, on one machine.
-HPML_LAYOUTS is JSON: {name: {dimension of a tensor: dimension of the mesh}}.
+HPML_LAYOUTS is JSON: {name: {dimension of a tensor: dimension of the mesh}}. HPML_STEP is the
+source of a function `step`: what is computed.
 """
 
+import inspect
 import json
 import os
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hpml.frameworks import run as frameworks
 from hpml.frameworks import task
 
 SCRIPT = Path(__file__)  # it runs in a process of its own
@@ -67,7 +70,20 @@ def alone(x: np.ndarray, w1: np.ndarray, w2: np.ndarray) -> list[np.ndarray]:
     return [y, x.T @ ((2 * y @ w2.T) * (h > 0)), h.T @ (2 * y)]
 
 
-def run(layout: Mapping[str, str]) -> dict[str, Any]:
+def told(
+    step: Callable[..., list[Any]], layouts: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, Any]]:
+    """What `run` returns of each of the layouts, by a process of its own.
+
+    `step(mtf, x, w1, w2, batch, hidden, classes)` has the package, three of its tensors and three
+    of its dimensions, and returns y and the gradients of sum(y²) for w1 and w2. Raises UserError as
+    `hpml.frameworks.run.told` does.
+    """
+    given = {"HPML_LAYOUTS": json.dumps(layouts), "HPML_STEP": inspect.getsource(step)}
+    return frameworks.told(SCRIPT, environment=given)
+
+
+def run(step: Callable[..., list[Any]], layout: Mapping[str, str]) -> dict[str, Any]:
     """Each tensor's slice on a device, the bytes that a device has in sums, forward and backward,
     by dimension of the mesh, and how far results are from those of one device."""
     import mesh_tensorflow as mtf
@@ -82,9 +98,7 @@ def run(layout: Mapping[str, str]) -> dict[str, Any]:
         mtf.import_tf_tensor(mesh, tf.constant(value), shape=shape[name])
         for name, value in given.items()
     )
-    h = mtf.relu(mtf.einsum([x, w1], output_shape=shape["h"]))
-    y = mtf.einsum([h, w2], output_shape=shape["y"])
-    gradients = mtf.gradients([mtf.reduce_sum(mtf.square(y))], [w1, w2])
+    y, *gradients = step(mtf, x, w1, w2, *(dimension[d] for d in ("batch", "hidden", "classes")))
 
     rules = ";".join(f"{name}:{over}" for name, over in layout.items())
     devices = [f"cpu:{number}" for number in range(DEVICES)]
@@ -114,7 +128,10 @@ def main() -> None:
 
     stand_in()
     tf.compat.v1.disable_v2_behavior()
-    task.tell({n: run(layout) for n, layout in json.loads(os.environ["HPML_LAYOUTS"]).items()})
+    names: dict[str, Any] = {}
+    exec(os.environ["HPML_STEP"], names)
+    layouts = json.loads(os.environ["HPML_LAYOUTS"])
+    task.tell({name: run(names["step"], layout) for name, layout in layouts.items()})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ A layer is split by images ("data": whole weights, an all-reduce of gradients) o
 layer needs other parts than the one before has made, activations travel, and their gradients back.
 
 Tofu (Wang et al. 2019, arXiv:1807.08887) finds such splits by dynamic programming, FlexFlow (Jia
-et al. 2019, arXiv:1807.05358) by a random walk (Markov chain Monte Carlo). Both split every
+et al. 2018, arXiv:1807.05358) by a random walk (Markov chain Monte Carlo). Both split every
 operator in more ways, and FlexFlow prices time; here are two ways, and bytes. A layer's activations
 are counted before pooling, and what the loss needs is left out.
 """
