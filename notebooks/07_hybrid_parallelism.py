@@ -1059,6 +1059,7 @@ if not no_link:
 # named dimension is split over which dimension of the mesh, and nothing else is said: slices and
 # all-reduces follow. Its example is two layers, y = relu(x w1) w2. Here is a step of it, in
 # Mesh-TensorFlow: change it, if you like.
+#
 # *Predict: on a mesh of 2 rows and 2 columns, what has to be added up, over what, if batch is split
 # over rows? If hidden is split over columns? If both?*
 
