@@ -1586,7 +1586,7 @@ if runs:
     conclude(
         apart < shard.SAME and peaks[least] < peaks["data parallel"],
         f"**Answer.** With two ranks {seen}. A split changes who holds what, and not what is learnt. "
-        "On 64 GPUs the order is another one: section 13.",
+        "Which one is the quickest on 64 GPUs is the question of section 13.",
         f"with two ranks {seen}.",
     )
 

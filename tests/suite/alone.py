@@ -1,7 +1,7 @@
 """A lecture measures: while it runs, no other worker of pytest-xdist runs a test.
 
-Beside others, a lecture takes three to four times as long, into its limit. Alone it takes its
-minutes, and the rest of the tests is none the slower for it: all of it keeps the same processors.
+Beside others a lecture takes several times as long, and runs into its limit. The price: where it
+waits, or computes on one core, the rest of the machine is idle.
 """
 
 import fcntl

@@ -157,7 +157,6 @@ def test_what_a_killed_worker_started_is_ended(suite):
 
 LECTURE = """
 import time
-from pathlib import Path
 import pytest
 
 def log(what, seconds):
