@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -24,6 +25,19 @@ threading.Event().wait()
 """
 
 
+def settled(look: Callable[[], bool], busy: bool) -> set[bool]:
+    """What twenty looks see, once they all see `busy`: else what the last of 500 twenties saw.
+
+    At first the threads are still on their way to where they spin or wait, and hand Python's lock
+    to each other: one thread is read while it waits for it, then another that has just given it.
+    """
+    for _ in range(500):
+        seen = {look() for _ in range(20)}
+        if seen == {busy}:
+            break
+    return seen
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are seen on Linux only")
 @pytest.mark.parametrize(("thread", "busy"), [("spin", True), ("doze", True), ("wait", False)])
 def test_any_thread_that_goes_on_keeps_a_process_busy(thread, busy):
@@ -31,14 +45,10 @@ def test_any_thread_that_goes_on_keeps_a_process_busy(thread, busy):
     with subprocess.Popen(program, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"there\n"
-            if not busy:  # it may still be on its way to where it waits
-                for _ in range(1000):
-                    if not movement.is_busy(process.pid):
-                        break
-            seen = [movement.is_busy(process.pid) for _ in range(20)]
+            seen = settled(lambda: movement.is_busy(process.pid), busy)
         finally:
             process.kill()
-    assert set(seen) == {busy}
+    assert seen == {busy}
     assert not movement.is_busy(process.pid)  # it is gone
 
 
@@ -51,10 +61,7 @@ def test_a_child_that_wants_a_processor_keeps_its_parent_busy_where_asked():
     with subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE) as process:
         child = int(process.stdout.readline())
         try:
-            for _ in range(1000):  # it may still be on its way to where it waits
-                if not movement.is_busy(process.pid):
-                    break
-            assert not movement.is_busy(process.pid)
+            assert settled(lambda: movement.is_busy(process.pid), False) == {False}
             assert movement.is_busy(process.pid, with_children=True)
         finally:
             os.kill(child, signal.SIGKILL)
