@@ -5,10 +5,10 @@ of the answer and of every file that its verdict rests on (import_graph.py); its
 those that it rests on nearly: its check, its module's files, and what these import. A run plays
 
 - each of which the first half has changed since it last passed;
-- of those below which the engine has changed, a third;
-- of the others, a fifth: in both, those that were not played for longest.
+- of those below which the engine has changed, a fifth;
+- of the others, a ninth: in both, those that were not played for longest.
 
-So five runs play all of them, and a change of the engine, on which everything rests, is not a day's
+So nine runs play all of them, and a change of the engine, on which everything rests, is not a day's
 wait. Where a run has a limit, what only has its turn begins in the first two thirds of it. What
 passed on this machine is kept in the user's cache folder (kept.py); what passed where the last
 commit was made is in tests/passed.txt (passed.py).
@@ -36,8 +36,8 @@ from .order import plain_id
 from .passed import Passed, near
 from .skips import LEFT_OUT
 
-SHARE = 5  # one in so many is played without a reason
-BELOW = 3  # one in so many where something far below it has changed
+SHARE = 9  # one in so many is played without a reason
+BELOW = 5  # one in so many where something far below it has changed
 QUICK = 1.0  # seconds
 LONG = 5.0  # seconds of a file's tests
 LONG_FILES = "files of long tests"  # a kind

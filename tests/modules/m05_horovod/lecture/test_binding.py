@@ -35,6 +35,16 @@ def test_bound_ranks_have_cores_of_their_own():
 
 
 @needs_two_cores
+def test_mpi_in_this_process_does_not_stop_mpirun():
+    """As after hvd.init() in a notebook: MPI sets its variables in C, where os.environ has none."""
+    os.putenv("OMPI_MCA_ess", "singleton")
+    try:
+        assert len(cores_by_rank()) == 2
+    finally:
+        os.unsetenv("OMPI_MCA_ess")
+
+
+@needs_two_cores
 def test_what_mpirun_declines_is_a_user_error():
     with pytest.raises(UserError, match=r"^mpirun --bind-to nowhere: "):
         cores_by_rank(["--bind-to", "nowhere"])

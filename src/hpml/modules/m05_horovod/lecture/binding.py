@@ -1,6 +1,7 @@
 """On which cores of this machine Open MPI's mpirun lets each rank run."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,13 @@ def cores_by_rank(options: Sequence[str] = (), ranks: int = 2) -> list[list[int]
     command = ["mpirun", "--allow-run-as-root", "-np", str(ranks), *options]
     try:
         done = subprocess.run(
-            [*command, sys.executable, "-c", ASK], capture_output=True, text=True, timeout=LIMIT
+            [*command, sys.executable, "-c", ASK],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            # MPI that runs in this process has set variables past Python, with which mpirun takes
+            # itself for a rank, and fails without a word; these are Python's alone
+            env=dict(os.environ),
         )
     except subprocess.TimeoutExpired:
         words = " ".join(["mpirun", *options])
