@@ -16,7 +16,7 @@
 #
 # A line of Python becomes a step of training. What does a framework do in between: when does it
 # know the whole computation, where do derivatives come from, what runs on the processor, and where
-# does communication get in? Look into each part once, and no framework is a black box any more.
+# does communication get in?
 #
 # Before most cells there is a question in italics. Write your answer down, then run the cell.
 # Sections marked *(more)* are for the evening: fold them away, and come back to them.
@@ -101,7 +101,10 @@ conclude(
 
 # %% [markdown]
 # The remedy is an operator that chooses: `torch.where` computes both sides, `torch.cond` one. The
-# third way, `tf.function`, begins with the graph.
+# third way, `tf.function`, begins with the graph (*define-and-run*).
+
+# %% [markdown]
+# ### The choice in the graph *(more)*
 #
 # | | define-by-run | define-and-run |
 # |---|---|---|
@@ -112,9 +115,6 @@ conclude(
 #
 # TensorFlow's AutoGraph, `torch.compile` and [JAX (2018)](https://research.google/pubs/pub47008/)
 # want both: write the one, run the other.
-
-# %% [markdown]
-# ### The choice in the graph *(more)*
 #
 # `fullgraph=True` makes a break an error. With `torch.where` there is none.
 
@@ -305,10 +305,10 @@ if not no_jax:
 # %% [markdown]
 # ## 2. A derivative is a walk back over the graph
 #
-# Training needs the derivative of one number, the loss, by each of the weights. Nobody writes these
-# derivatives down. *Reverse-mode automatic differentiation* (Linnainmaa 1970) takes two things: a
-# *tape* of the operations that ran, and for each kind of operation its *vjp* (vector-Jacobian
-# product), which turns the derivative of the loss by the output into those by the inputs.
+# Training needs the derivative of one number, the loss, by each weight. *Reverse-mode automatic
+# differentiation* (Linnainmaa 1970) takes two things: a *tape* of the operations that ran, and for
+# each kind of operation its *vjp* (vector-Jacobian product), which turns the derivative of the loss by
+# the output into those by the inputs.
 
 
 # %%
@@ -385,13 +385,12 @@ conclude(
 )
 
 # %% [markdown]
-# When the walk comes to an operation, all that used its output have been there: they are later on
-# the tape. So its adjoint is complete. One walk gives the derivatives by all inputs, in training by
+# When the walk comes to an operation, all that used its output, later on the tape, have been
+# there: its adjoint is complete. One walk gives the derivatives by all inputs, in training by
 # all weights. The price is memory: the tape keeps every value until the walk comes by (section 3).
 #
-# PyTorch has no tape: each result refers to the operation that made it, and backward finds an order
-# by itself. It adds up over broadcast dimensions, and stays out of what needs no gradient. That is
-# the exercise on this section, `autodiff`.
+# PyTorch's documentation says *tape* too, but there is no list: each result refers to the operation
+# that made it. (Your exercise: `autodiff`.)
 
 # %% [markdown]
 # ### A whole network *(more)*
@@ -557,15 +556,15 @@ conclude(
 )
 
 # %% [markdown]
-# *Predict: when is most memory in use: in the middle of forward, at the turn to backward, or in the
-# middle of backward? How much more would it be if nothing were freed?*
+# *Predict: when is most memory in use: in the middle of forward, around the turn to backward, or in
+# the middle of backward? How much more would it be if nothing were freed?*
 
 # %%
 alive = {way: kept_for_backward.recorded(way) for way in kept_for_backward.WAYS}
 publish_figure(
     "what is alive when",
     live_tensors_picture.draw(
-        alive["GELU"], title="What forward keeps makes the peak, at the turn"
+        alive["GELU"], title="What forward keeps makes the peak, soon after the turn"
     ),
     "Every tensor of a forward and a backward pass of the course's network: its life from left to "
     "right, its bytes from bottom to top. Names are those of the operators that made them.",
@@ -575,12 +574,13 @@ publish_figure(
 gelu = alive["GELU"]
 live, turn, peak, every = gelu.live(), gelu.turn, gelu.peak, gelu.never_freed()[-1]
 seen = (
-    f"forward ends in step {turn - 1} of {len(live)} with {live[turn - 1] / 1e6:.0f} MB; the peak is "
-    f"{peak / 1e6:.0f} MB, in step {gelu.peak_step}"
+    f"forward ends in step {turn - 1} of {len(live)} with {live[turn - 1] / 1e6:.0f} MB, and the peak "
+    f"is {peak / 1e6:.0f} MB, in step {gelu.peak_step}"
 )
 conclude(
     kept_for_backward.peaks_at_turn(gelu),
-    f"**Answer.** At the turn: {seen}. Of the peak "
+    f"**Answer.** Around the turn: {seen}. Backward begins with the last layers, which are small, "
+    "and so frees little at first. Of the peak "
     f"{gelu.live('kept for backward')[gelu.peak_step] / peak:.0%} are kept for backward. If "
     f"nothing were freed, there would be {every / 1e6:.0f} MB at the end, {every / peak:.1f} times "
     f"as much. And one block of {kept_for_backward.block(gelu) / 1e6:.0f} MB, planned beforehand, "
@@ -694,7 +694,7 @@ from hpml.modules.m04_frameworks.lecture import (
 
 ways_down = valley.paths()
 valley_picture.step_through_paths(
-    ways_down, title="Rules with a memory are at the bottom sooner, and go past it"
+    ways_down, title="Rules with a memory are at the bottom sooner, and go past it on the way along"
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -704,17 +704,17 @@ conclude(
     len(order) == len(ways_down) and (order[0], order[-1]) == ("Nesterov", "SGD"),
     f"**Answer.** Steps to the bottom: {listed}. The steep direction limits SGD's rate (beyond "
     f"2/{valley.STEEP:.0f} it diverges), so it creeps along the flat one. Momentum adds up gradients "
-    "that agree, to ten times one step. Adam and LARS divide each weight's step by the size of "
-    "its gradient.",
+    "that agree, to ten times one step. Adam divides each weight's step by the size of its "
+    "gradient, LARS each layer's; here each weight is a layer.",
     f"steps to the bottom: {listed or 'nobody got there'}. This version of PyTorch steps otherwise.",
 )
 past, most = valley.past_the_bottom(ways_down), max(ways_down.values(), key=lambda p: p.overshoot)
 conclude(
     past == [rule for rule in ways_down if rule != "SGD"],
-    f"All but SGD go past the bottom, {most.rule} furthest: {most.overshoot:.1f} on a way of "
-    f"{valley.LOWEST[0] - valley.START[0]:.0f}. What remembers earlier gradients goes on when the "
-    "gradient has turned. SGD remembers nothing: it only jumps from side to side of the floor, in "
-    f"{ways_down['SGD'].crossings} of {valley.STEPS} steps.",
+    f"Along the valley all but SGD go past the bottom, {most.rule} furthest: {most.overshoot:.1f} on a "
+    f"way of {valley.LOWEST[0] - valley.START[0]:.0f}. What remembers earlier gradients goes on when "
+    "the gradient has turned. SGD remembers nothing. Across the valley it jumps from side to side, "
+    f"in {ways_down['SGD'].crossings} of {valley.STEPS} steps.",
     f"{', '.join(past) or 'nobody'} went past the bottom.",
 )
 
@@ -909,24 +909,35 @@ conclude(
     curve.flat_then_steep,
     f"**Answer.** {1e6 * least:.1f} µs for 1 element, {1e6 * most:,.0f} µs for {largest:,}: "
     f"{most / least:,.0f} times as long for {largest:,} times the work. A call has a fixed price; at "
-    f"about {curve.knee:,.0f} elements the work costs as much again.",
+    f"about {float(f'{curve.knee:.1g}'):,.0f} elements the work costs as much again.",
     f"1 element took {1e6 * least:.1f} µs, {largest:,} elements {1e6 * most:,.0f} µs, with no flat "
     "part: the cores are shared.",
 )
 
 # %% [markdown]
-# A training step runs many operators, and each has this price. A larger batch gives each of them
-# more work: it shares the price among more images.
+# A training step runs many operators, each at this price. A larger batch shares it among more images.
 #
-# A GPU makes the computing faster, not the call. It helps that its kernels are put into a queue: while
-# Python runs ahead of the GPU, the price is hidden
-# ([Paszke et al. 2019](https://arxiv.org/abs/1912.01703), section 5.2). Small batches, thin layers
-# and each `.item()` lose that lead.
+# *Predict: at 256 GPUs a batch of 8,192 images is 32 for each. Computing has become 256 times
+# shorter. Have the calls?*
+
+# %% tags=["nbval-ignore-output"]
+calls = step_price.operators(32)
+conclude(
+    calls == step_price.operators(1),
+    f"**Answer.** No: a step of the course's network runs {calls} operators with 32 images, and as "
+    f"many with 1. At {1e6 * least:.1f} µs each that is {1e3 * calls * least:.1f} ms, on each rank, "
+    "however many ranks share the batch. More GPUs for the same batch end here, or at the network.",
+    f"{calls} operators with 32 images and {step_price.operators(1)} with one: this version of "
+    "PyTorch chooses operators by the batch.",
+)
+
+# %% [markdown]
+# A GPU makes the computing faster, not the call. While Python runs ahead of the GPU, the price is
+# hidden ([Paszke et al. 2019](https://arxiv.org/abs/1912.01703), section 5.2). Small batches and each
+# `.item()` lose that lead.
 #
-# A compiler with a graph can do more than save calls. In a chain of operators each reads its input
-# from memory and writes its output back. *Fusion* makes one kernel of several: what lies between
-# stays in registers. For a convolution or a matrix product compiled code calls a library, as eager
-# mode does: oneDNN on CPUs, cuDNN and cuBLAS on NVIDIA's GPUs.
+# A compiler with a graph saves more than calls: *fusion* makes one kernel of a chain of operators, and
+# what lies between stays in registers.
 
 # %% [markdown]
 # ### What the calls of a step cost *(more)*
@@ -956,12 +967,16 @@ conclude(
 # ### A fused chain, and the libraries *(more)*
 #
 # Written as its formula, the activation GELU is a chain of operators. Each reads its input from memory
-# and writes its output back.
+# and writes its output back. `torch.compile(gelu)` does the same. Both are called in turn, in a
+# process of one thread: first as PyTorch comes, then with freed memory kept by the process.
 #
-# *Predict: how many kernels does `torch.compile` make of it? What part of the bytes do they move, and
+# *Predict: how many kernels does the compiler make of it? What part of the bytes do they move, and
 # after how many calls has compiling paid?*
 
 # %% tags=["nbval-ignore-output"]
+import inspect
+
+print(inspect.getsource(fused_chain.gelu))
 if no_compiler := fused_chain.missing():
     skip("torch.compile", no_compiler)
 else:
@@ -969,28 +984,47 @@ else:
     print(chain)
     publish(
         "compiled GELU, times as fast",
-        chain.eager / chain.compiled,
-        caption="The same formula on one thread; eager mode against one fused kernel.",
+        chain.gain_kept.times,
+        caption="The same formula on one thread, freed memory kept; eager mode over one kernel.",
     )
 
 # %% tags=["nbval-ignore-output"]
 if not no_compiler:
     conclude(
         chain.fused,
-        f"**Answer.** {len(chain.kernels)}, `{chain.kernels[0]}`, named after what is in it. It "
-        f"moves {chain.compiled_moved / chain.moved:.0%} of the bytes, as what lies between stays in "
-        f"registers, and is {chain.eager / chain.compiled:.1f} times as fast as the "
-        f"{chain.operators} of eager mode. Compiling took {chain.first_call:.0f} s, paid back after "
-        f"{chain.break_even:,.0f} calls.",
-        f"{chain.operators} operators became {len(chain.kernels)} kernels; eager took "
-        f"{1e3 * chain.eager:.1f} ms, compiled {1e3 * chain.compiled:.1f} ms, compiling "
-        f"{chain.first_call:.0f} s, and the results differ by {chain.difference:.1g}: this version "
-        "of the compiler decides otherwise, or the cores are shared.",
+        f"**Answer.** {len(chain.kernels)}, `{chain.kernels[0]}`, named after what is in it. This is "
+        f"*fusion*: what lies between stays in registers. It moves "
+        f"{chain.compiled_moved / chain.moved:.0%} of the bytes of eager mode's {chain.operators} "
+        f"operators, and is {chain.gain} as fast. Compiling took {chain.first_call:.0f} s, paid back "
+        f"after {chain.break_even:,.0f} calls.",
+        f"{chain.operators} operators became {len(chain.kernels)} kernels, {chain.gain} as fast; "
+        f"compiling took {chain.first_call:.0f} s, and the results differ by {chain.difference:.1g}: "
+        "this version of the compiler decides otherwise, or the cores are shared.",
     )
 
 # %% [markdown]
-# This is *fusion*. Bytes count here, as in module 02: the chain has few operations for each byte. For
-# a convolution or a matrix product compiled code calls a library, as eager mode does:
+# *Predict: how much of that gain is fusion? What bounds the one kernel, bytes or arithmetic?*
+
+# %% tags=["nbval-ignore-output"]
+if not no_compiler:
+    gain, kept = chain.gain, chain.gain_kept
+    copied, tanh, one = (1e3 * seconds for seconds in (chain.copied, chain.tanh, kept.fast))
+    seen = (
+        f"With freed memory kept it is {kept} as fast. Of its {one:.0f} ms, a copy of the same bytes "
+        f"takes {copied:.0f} ms, and `torch.tanh` alone, one operator on as many bytes, {tanh:.0f} ms"
+    )
+    conclude(
+        kept.times < gain.times and one > 1.5 * copied,
+        f"**Answer.** {seen}. The rest of the first gain was fresh memory: each of eager mode's results "
+        "is a new mapping, and the kernel clears its pages (lecture 02, section 2). And the fused "
+        "kernel is bound by arithmetic: on the roofline it has moved to the right of this core's ridge.",
+        f"{seen}.",
+    )
+
+# %% [markdown]
+# A GPU has more arithmetic for each byte: there memory bounds such a chain, fused or not, and fewer
+# bytes are the gain. For a convolution or a matrix product compiled code calls a library, as eager
+# mode does:
 #
 # | library | gives | for |
 # |---|---|---|
@@ -1131,6 +1165,17 @@ conclude(
     f"the ranks wait {rest:.0f} ms and {all_of_it:.0f} ms. The cores may have been busy with "
     "other programs.",
 )
+steps, backwards = (
+    [1e3 * getattr(way, part) for way in (plain_way, hooked_way)] for part in ("averaged", "ended")
+)
+conclude(
+    steps[1] < steps[0] and backwards[0] < backwards[1],
+    f"The step gains less than the wait: it goes from {steps[0]:.0f} to {steps[1]:.0f} ms, for backward "
+    f"goes from {backwards[0]:.0f} to {backwards[1]:.0f} ms. Sending needs the cores that compute. (On "
+    "a GPU, NCCL's kernels take multiprocessors and memory bandwidth from backward.)",
+    f"The step goes from {steps[0]:.0f} to {steps[1]:.0f} ms, backward from {backwards[0]:.0f} to "
+    f"{backwards[1]:.0f} ms.",
+)
 
 # %% [markdown]
 # Three rules make this right:
@@ -1142,10 +1187,9 @@ conclude(
 # - **Complete gradients only.** The gradient of a weight that is used twice has two parts. The hook
 #   comes *post accumulate*: when both have been added up.
 #
-# With many small gradients each message costs its latency. *Buckets* put several into one message:
-# module 06 builds them, and `DistributedDataParallel` is this in C++
-# ([Li et al. 2020](https://arxiv.org/abs/2006.15704)). (`gradient_hooks` is the exercise on this
-# section.) On a GPU the rules stay the same.
+# With many small gradients each message costs its latency: *buckets* put several into one message
+# (module 06; `DistributedDataParallel` is this in C++, [Li et al. 2020](https://arxiv.org/abs/2006.15704)).
+# `gradient_hooks` is your exercise.
 
 # %% [markdown]
 # ### The same on a GPU *(more)*
@@ -1396,11 +1440,14 @@ conclude(
 # with them, the mean size of its elements. That is a coarse picture. So each rank keeps what it left
 # out, and adds it to the gradient of the next step: *error feedback*.
 #
-# *Predict: how many times fewer bytes is that? With the same learning rate and as many steps, where
-# does the loss end: with feedback, and without?*
+# Bits cannot be added up on the way round a ring. Either everybody gets everybody's bits
+# (`with_feedback`), or rank k adds up part k of each tensor, and makes bits of the sum (`in_parts`).
+#
+# *Predict: on four ranks, how many times fewer bytes does each way send? With the same learning rate
+# and as many steps, where does the loss end: with feedback, and without?*
 
 # %% tags=["nbval-ignore-output"]
-# %%ranks 2 --evidence bits_sent --out bit_curves
+# %%ranks 4 --evidence bits_sent --out bit_curves --timeout 300
 import torch
 import torch.distributed as dist
 
@@ -1408,6 +1455,7 @@ from hpml.modules.m04_frameworks.lecture.one_bit import (
     EXACT,
     FEEDBACK,
     FORGOTTEN,
+    IN_PARTS,
     pack,
     train,
     unpack,
@@ -1419,25 +1467,39 @@ def exact(gradient, error):
     return gradient / world_size
 
 
-def from_all(values):
-    message = pack(values)  # eight signs in a byte, and a float32
+def from_all(message):
     everyones = [torch.empty_like(message) for _ in range(world_size)]
     dist.all_gather(everyones, message)
-    return [unpack(one, like=values) for one in everyones]
+    return everyones
 
 
 def forgotten(gradient, error):
-    return sum(from_all(gradient)) / world_size
+    message = pack(gradient)  # eight signs in a byte, and a float32
+    return sum(unpack(one, like=gradient) for one in from_all(message)) / world_size
 
 
 def with_feedback(gradient, error):
     wanted = gradient + error
-    signs = from_all(wanted)
+    signs = [unpack(one, like=wanted) for one in from_all(pack(wanted))]
     error.copy_(wanted - signs[rank])  # for the next step
     return sum(signs) / world_size
 
 
-ways = {EXACT: exact, FEEDBACK: with_feedback, FORGOTTEN: forgotten}
+def in_parts(gradient, error):
+    wanted = (gradient + error).view(world_size, -1)
+    messages = torch.stack([pack(part) for part in wanted])
+    received = torch.empty_like(messages)
+    dist.all_to_all_single(received, messages)  # everybody's bits of my part
+    mean = sum(unpack(one, like=wanted[rank]) for one in received) / world_size
+    message = pack(mean)
+    said = torch.stack([unpack(one, like=mean) for one in messages])
+    left = wanted - said
+    left[rank] += world_size * (mean - unpack(message, like=mean))  # my part's second rounding
+    error.copy_(left.view_as(error))
+    return torch.stack([unpack(one, like=mean) for one in from_all(message)]).view_as(gradient)
+
+
+ways = {EXACT: exact, FEEDBACK: with_feedback, IN_PARTS: in_parts, FORGOTTEN: forgotten}
 bit_curves = {name: train(rank, name, average) for name, average in ways.items()}
 
 # %% tags=["nbval-ignore-output"]
@@ -1447,23 +1509,24 @@ bit_trainings = one_bit.trainings(bits_sent, bit_curves)
 publish_figure(
     "one bit for each gradient",
     one_bit.picture(bit_trainings, title=one_bit.title(bit_trainings)),
-    "The same training on two ranks with three ways to average. Left: over steps. Right: over bytes, "
-    "by the ledger. Both axes of losses and that of bytes are logarithmic.",
+    "The same training on four ranks with four ways to average. Left: over steps. Right: over the bytes "
+    "that a rank sends. Both axes of losses and that of bytes are logarithmic.",
 )
 
 # %% tags=["nbval-ignore-output"]
-exact, kept, lost = bit_trainings.values()
-saved = exact.nbytes / kept.nbytes
+exact, kept, parts, lost = bit_trainings.values()
+fewer = [exact.nbytes / one.nbytes for one in (kept, parts)]
 seen = (
     f"after {len(exact.losses)} steps the loss, {exact.losses[0]:.2f} at first, is {exact.loss:.4f} "
-    f"with float32, {kept.loss:.4f} with one bit and error feedback, {lost.loss:.4f} without feedback"
+    f"with float32, {kept.loss:.4f} and {parts.loss:.4f} with one bit and error feedback, "
+    f"{lost.loss:.4f} without feedback"
 )
 conclude(
     one_bit.feedback_repairs(bit_trainings),
-    f"**Answer.** {exact.nbytes / 1e6:.2f} MB become {kept.nbytes / 1e6:.2f} MB, "
-    f"{saved:.0f} times fewer bytes (32 without the one number for each tensor). And "
-    f"{seen}. What is rounded away is not lost: it comes with a later step.",
-    f"{saved:.1f} times fewer bytes, and {seen}.",
+    f"**Answer.** To all: {fewer[0]:.0f} times fewer bytes. In parts: {fewer[1]:.0f} times (32 "
+    f"without the one number for each message). And {seen}. What is rounded away is not lost: it comes "
+    "with a later step.",
+    f"{fewer[0]:.1f} and {fewer[1]:.1f} times fewer bytes, and {seen}.",
 )
 
 # %% [markdown]
@@ -1471,16 +1534,20 @@ conclude(
 # ([Karimireddy et al. 2019](https://arxiv.org/abs/1901.09847)). It costs memory: one more tensor for
 # each gradient.
 #
-# What it saves depends on the ranks. Bits cannot be added up on the way round a ring, so everybody
-# gets everybody's: of n bytes, each of p ranks sends (p − 1) n / 32. An all-reduce sends
-# 2 (p − 1) / p · n. The gain is 64 / p: 32 times on two ranks, and nothing is left of it on 64. (Half
-# precision is `hvd_compression` in module 05.)
+# An all-reduce of n bytes sends 2 (p − 1) / p · n on each of p ranks. In parts, both halves of that
+# are 32 times smaller, on any number of ranks. To all, each rank sends (p − 1) n / 32: the gain is
+# 64 / p, and on 64 ranks nothing is left of it. 1-bit Adam averages its momentum in parts, after some
+# steps of plain Adam, and was tried on up to 256 GPUs
+# ([Tang et al. 2021](https://arxiv.org/abs/2102.02888)). (Half precision is `hvd_compression` in
+# module 05.)
 
 # %% [markdown]
 # ## 8. The frameworks on one map *(more)*
 #
-# The frameworks of the original slides beside today's. *Developed* means here: a release in the two
-# years before November 2026, when the table was made. Each row was looked up.
+# The frameworks of the original slides beside those of today that this course uses or names. It is
+# not all there is: PaddlePaddle, MindSpore, MLX and tinygrad, for example, have operators of their own
+# too. *Developed* means here: a release in the two years before November 2026, when the table was made.
+# Each row was looked up.
 #
 # *Predict: what share of them is still developed? Which ones that have operators and derivatives of
 # their own?*
@@ -1506,7 +1573,7 @@ found = frameworks.still_developed(every)
 more = ", some to others as well" if found.elsewhere else ""
 conclude(
     found.held,
-    f"**Answer.** {found.left} of {len(every)}. Of the {found.base} with operators and "
+    f"**Answer.** {found.left} of {len(every)}. Of the {found.base} in this table with operators and "
     f"derivatives of their own, {len(found.own)} are left: {frameworks.listed(found.own)}. The other "
     f"{found.added} are added to a framework, and all {found.added} to PyTorch{more}.",
     f"{found.left} of {len(every)}; of {found.added} added ones {found.for_pytorch} are for PyTorch.",
@@ -1881,16 +1948,20 @@ if in_onnx:
 # %% tags=["nbval-ignore-output"]
 if in_onnx:
     forward_speeds = onnx_speed.compare(trained, running)
+    gains = forward_speeds.gains
     print(forward_speeds)
     publish_figure(
         "PyTorch and ONNX Runtime, forward",
-        onnx_speed.speeds_picture(forward_speeds, "The same network, the same answers"),
+        onnx_speed.speeds_picture(
+            forward_speeds,
+            f"The runtime gains {gains.alone:.1f} times with one image; the layout {gains.layout:.1f} "
+            "times with 64",
+        ),
         "Images per second of processor time, forward only, one thread, median of the rounds.",
     )
 
 # %% tags=["nbval-ignore-output"]
 if in_onnx:
-    gains = forward_speeds.gains
     seen = (
         f"With 1 image, ONNX Runtime is {gains.alone:.1f} times as fast as PyTorch in its "
         f"usual layout, and {gains.fair_few:.1f} times as fast as PyTorch in `channels_last`. "

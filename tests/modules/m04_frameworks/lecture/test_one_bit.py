@@ -9,10 +9,12 @@ from hpml.modules.m04_frameworks.lecture.one_bit import (
     EXACT,
     FEEDBACK,
     FORGOTTEN,
+    IN_PARTS,
     Training,
     feedback_repairs,
     pack,
     picture,
+    sent,
     smoothed,
     title,
     trainings,
@@ -49,8 +51,11 @@ def test_an_error_that_is_kept_comes_with_later_steps():
     torch.testing.assert_close(sent / 200, gradient, atol=0.02, rtol=0)
 
 
-def made(exact=0.02, kept=0.021, lost=0.04, nbytes=(3100, 100, 100)) -> dict[str, Training]:
-    losses = zip((EXACT, FEEDBACK, FORGOTTEN), (exact, kept, lost), nbytes, strict=True)
+def made(
+    exact=0.02, kept=0.021, parts=0.021, lost=0.04, nbytes=(6200, 400, 200, 400)
+) -> dict[str, Training]:
+    ways = (EXACT, FEEDBACK, IN_PARTS, FORGOTTEN)
+    losses = zip(ways, (exact, kept, parts, lost), nbytes, strict=True)
     return {name: Training((0.3, *[last] * 20), count) for name, last, count in losses}
 
 
@@ -61,18 +66,38 @@ def test_fewer_bytes_and_the_same_loss_are_seen():
 
 
 @pytest.mark.parametrize(
-    "other", [made(kept=0.03), made(lost=0.022), made(nbytes=(1000, 100, 100))]
+    "other",
+    [
+        made(kept=0.03),
+        made(parts=0.03),
+        made(lost=0.022),
+        made(nbytes=(2000, 100, 200, 100)),
+        made(nbytes=(6200, 400, 500, 400)),
+    ],
 )
 def test_other_outcomes_are_reported(other):
     assert not feedback_repairs(other)
 
 
-def test_bytes_belong_to_the_training_that_was_going_on():
-    def call(at, nbytes):
-        same = {"index": 1, "operation": "all_reduce", "group": (0, 1), "sequence": 1}
-        same |= {"dtype": "float32", "shape": (1,), "reduction": "sum", "line": None}
-        return Call(**same, nbytes=nbytes, issued=at)
+def call(at, nbytes, operation="all_reduce"):
+    same = {"index": 1, "operation": operation, "group": (0, 1), "sequence": 1}
+    same |= {"dtype": "float32", "shape": (1,), "reduction": "sum", "line": None}
+    return Call(**same, nbytes=nbytes, issued=at)
 
+
+@pytest.mark.parametrize("ranks", [2, 4, 64])
+def test_in_parts_saves_32_times_on_any_number_of_ranks_to_all_64_over_them(ranks):
+    """A float32 tensor of n elements: bits to all; or of each part to its rank, then of mine."""
+    n = 2**16
+    exact = sent(call(0, 4 * n), ranks)
+    to_all = sent(call(0, n / 8, "all_gather"), ranks)
+    in_parts = sent(call(0, n / 8, "all_to_all_single"), ranks)
+    in_parts += sent(call(0, n / 8 / ranks, "all_gather"), ranks)
+    assert exact / in_parts == pytest.approx(32)
+    assert exact / to_all == pytest.approx(64 / ranks)
+
+
+def test_bytes_belong_to_the_training_that_was_going_on():
     calls = (call(0.5, 7), call(1.5, 100), call(1.6, 100), call(2.5, 4))
     marks = (Mark("other", 0.1), Mark("a", 1.0), Mark("b", 2.0))
     ranks = tuple(RankEvidence(r, "returned", calls=calls, marks=marks) for r in (0, 1))
@@ -85,7 +110,7 @@ def test_bytes_belong_to_the_training_that_was_going_on():
 
 def test_the_picture_shows_each_training_twice():
     figure = picture(made(), title="message")
-    assert [len(axes.lines) for axes in figure.axes] == [3, 3]
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4]
     assert figure.axes[1].get_xlabel().endswith("(kB)")
 
 

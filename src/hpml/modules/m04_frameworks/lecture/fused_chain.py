@@ -1,5 +1,9 @@
 """One chain of small operators, eager and compiled: bytes moved, kernels, seconds to compile.
 
+Called in turn: as PyTorch comes, where each result is a fresh mapping whose pages the kernel
+clears, and with freed memory kept by the process (hpml.machine.freed_memory), where fusion alone
+is left. Beside the latter: a copy of as many bytes as the compiled kernel moves, and tanh alone.
+
 In processes of their own (python -m MODULE), with a fresh cache for compiled code: the first
 process pays for all of the compiler's work, its precompiled headers and its tests of the
 instruction set included; the second finds it all in the cache.
@@ -11,15 +15,18 @@ import os
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from hpml.errors import UserError
+from hpml.machine.freed_memory import freed_memory_kept
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,19 +46,53 @@ def gelu(x: "Tensor") -> "Tensor":
 
 
 @dataclass(frozen=True)
+class Gain:
+    """Seconds of one call, slow and fast, the medians of rounds in which they took turns; `least`
+    and `most` are the smallest and the largest ratio of one round."""
+
+    slow: float
+    fast: float
+    least: float
+    most: float
+
+    @property
+    def times(self) -> float:
+        """How many times as fast: the ratio of the medians."""
+        return self.slow / self.fast
+
+    @property
+    def milliseconds(self) -> list[str]:
+        """Of both, for a table."""
+        return [f"{1e3 * seconds:.1f} ms" for seconds in (self.slow, self.fast)]
+
+    def __str__(self) -> str:
+        return f"{self.times:.1f} times ({self.least:.1f} to {self.most:.1f} in single rounds)"
+
+
+def gain(slow: Sequence[float], fast: Sequence[float]) -> Gain:
+    """Of seconds by round."""
+    ratios = [one / other for one, other in zip(slow, fast, strict=True)]
+    return Gain(statistics.median(slow), statistics.median(fast), min(ratios), max(ratios))
+
+
+@dataclass(frozen=True)
 class Chain:
     """`operators` and `moved` (bytes read and written) are eager mode's; `kernels` are the names
-    of the compiled ones, `compiled_moved` their bytes. Seconds: of one call, one thread each; of
-    the first call with an empty and with a full cache. `difference` is the largest between the
-    results, `loop` the loop that the compiler wrote, in C++."""
+    of the compiled ones, `compiled_moved` their bytes. `gain` is as PyTorch comes, `gain_kept` with
+    freed memory kept, one thread each. With it kept too: seconds of a copy of as many bytes as the
+    kernel moves, and of tanh alone, medians. Seconds of the first call, with an empty and with a
+    full cache. `difference` is the largest between the results, `loop` the loop that the compiler
+    wrote, in C++."""
 
     elements: int
     operators: int
     moved: int
     kernels: tuple[str, ...]
     compiled_moved: int
-    eager: float
-    compiled: float
+    gain: Gain
+    gain_kept: Gain
+    copied: float
+    tanh: float
     first_call: float
     first_call_cached: float
     difference: float
@@ -60,7 +101,7 @@ class Chain:
     @property
     def break_even(self) -> float:
         """Calls after which compiling has paid; infinite if the compiled code is no faster."""
-        saved = self.eager - self.compiled
+        saved = self.gain.slow - self.gain.fast
         return self.first_call / saved if saved > 0 else float("inf")
 
     @property
@@ -69,7 +110,7 @@ class Chain:
         return (
             len(self.kernels) == 1
             and self.moved > 2 * self.compiled_moved
-            and self.compiled < self.eager
+            and self.gain.times > 1
             and self.difference < 1e-4
         )
 
@@ -79,11 +120,12 @@ class Chain:
             ("", "eager", "compiled"),
             ("kernels", f"{self.operators}", f"{len(self.kernels)}"),
             ("bytes moved", *mebibytes),
-            ("one call", f"{1e3 * self.eager:.1f} ms", f"{1e3 * self.compiled:.1f} ms"),
+            ("one call", *self.gain.milliseconds),
+            ("one call, freed memory kept", *self.gain_kept.milliseconds),
             ("first call", "", f"{self.first_call:.1f} s"),
             ("first call, from the cache", "", f"{self.first_call_cached:.1f} s"),
         ]
-        return "\n".join(f"{name:28}{eager:>10}{compiled:>12}" for name, eager, compiled in rows)
+        return "\n".join(f"{name:29}{eager:>10}{compiled:>12}" for name, eager, compiled in rows)
 
 
 def missing() -> str:
@@ -101,9 +143,8 @@ def compare(elements: int = ELEMENTS) -> Chain:
     with tempfile.TemporaryDirectory(prefix="hpml-compile-") as cache:
         first, second = (_measured(elements, cache) for _ in range(2))
     record = {**first, "first_call_cached": second["first_call"]}
-    for name in ("eager", "compiled"):
-        record[name] = min(first[name], second[name])
-    return Chain(**{**record, "kernels": tuple(first["kernels"])})
+    gains = {name: Gain(**first[name]) for name in ("gain", "gain_kept")}
+    return Chain(**{**record, **gains, "kernels": tuple(first["kernels"])})
 
 
 def _measured(elements: int, cache: str) -> dict:
@@ -158,12 +199,15 @@ def _measure(elements: int) -> Chain:
     result, [code] = run_and_get_code(compiled, x)
     first_call = time.perf_counter() - started
     kernels = re.findall(r"^(cpp_fused\w*) = async_compile", code, re.MULTILINE)
-    best = {gelu: float("inf"), compiled: float("inf")}
-    for _ in range(ROUNDS):
-        for function in best:
-            started = time.perf_counter()
-            function(x)
-            best[function] = min(best[function], time.perf_counter() - started)
+    eager_fresh, compiled_fresh = _in_turn(lambda: gelu(x), lambda: compiled(x))
+    there = torch.empty_like(x)
+    with freed_memory_kept():
+        eager_kept, compiled_kept, copied, tanh = _in_turn(
+            lambda: gelu(x),
+            lambda: compiled(x),
+            lambda: there.copy_(x),
+            lambda: torch.tanh(x, out=there),
+        )
     nbytes = x.numel() * x.element_size()
     return Chain(
         elements=elements,
@@ -171,13 +215,26 @@ def _measure(elements: int) -> Chain:
         moved=operators_run.bytes_moved(ran),
         kernels=tuple(kernels),
         compiled_moved=2 * nbytes * len(kernels),  # each reads one tensor and writes one
-        eager=best[gelu],
-        compiled=best[compiled],
+        gain=gain(eager_fresh, compiled_fresh),
+        gain_kept=gain(eager_kept, compiled_kept),
+        copied=statistics.median(copied),
+        tanh=statistics.median(tanh),
         first_call=first_call,
         first_call_cached=0.0,
         difference=(result - gelu(x)).abs().max().item(),
         loop=loop_of(code),
     )
+
+
+def _in_turn(*works: Callable[[], object]) -> list[list[float]]:
+    """Seconds of each in ROUNDS rounds, after one that is not counted."""
+    taken: list[list[float]] = [[] for _ in works]
+    for _ in range(ROUNDS + 1):
+        for seconds, work in zip(taken, works, strict=True):
+            started = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - started)
+    return [seconds[1:] for seconds in taken]
 
 
 if __name__ == "__main__":

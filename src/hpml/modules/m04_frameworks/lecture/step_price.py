@@ -63,10 +63,14 @@ def measure() -> StepPrice:
     with with_threads(1):
         thin = _Training(THIN, 1, FEW_PIXELS)
         course = {batch: _Training(WIDTHS, batch, PIXELS) for batch in BATCHES}
-        count = len(operators_run.recorded(course[1].step))
         few = {batch: 1 if batch > 16 else 20 for batch in BATCHES}
         steps = {batch: training.quickest(few[batch]) for batch, training in course.items()}
-        return StepPrice(count, list(prices().values())[-1], thin.quickest(100), steps)
+        return StepPrice(operators(1), list(prices().values())[-1], thin.quickest(100), steps)
+
+
+def operators(batch: int) -> int:
+    """How many operators a step of the course's network runs with a batch of that many images."""
+    return len(operators_run.recorded(_Training(WIDTHS, batch, PIXELS).step))
 
 
 class _Training:
