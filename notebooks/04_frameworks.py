@@ -967,7 +967,7 @@ conclude(
 # ### A fused chain, and the libraries *(more)*
 #
 # Written as its formula, the activation GELU is a chain of operators. Each reads its input from memory
-# and writes its output back. `torch.compile(gelu)` does the same. Both are called in turn, in a
+# and writes its output back. `torch.compile(gelu)` computes the same. Both are called in turn, in a
 # process of one thread: first as PyTorch comes, then with freed memory kept by the process.
 #
 # *Predict: how many kernels does the compiler make of it? What part of the bytes do they move, and
