@@ -26,7 +26,8 @@ def one_nanosecond_each(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "arrays"), [("read", 1), ("copy", 2), ("triad", 3), ("update", 3)]
+    ("kernel", "arrays"),
+    [("read", 1), ("copy", 2), ("triad", 3), ("update", 3), ("in place", 2)],
 )
 def test_stream_counts_each_array_once_and_the_call_does_not_count(
     one_nanosecond_each, kernel, arrays
@@ -57,6 +58,8 @@ def test_kernels_do_what_their_names_say():
     assert c.tolist() == [31, 62]
     KERNELS["update"].run(a, b, c, total)
     assert b.tolist() == [13, 26]
+    KERNELS["in place"].run(a, b, c, total)
+    assert (a.tolist(), b.tolist(), c.tolist()) == ([1, 2], [13, 26], [31, 62])
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hpml.modules.m02_hardware.lecture.hardware_picture import flop_per_byte_pic
 from hpml.predict import hardware
 from hpml.predict.hardware import TYPES, part, parts, with_rates
 
-NARROW_FIRST = ("int8", "fp16", "tf32", "fp32")
+NARROW_FIRST = ("fp4", "fp8", "fp16", "tf32", "fp32")
 
 
 def test_every_row_has_a_source_and_where_it_was_looked_up():
@@ -47,10 +47,12 @@ def test_rates_are_dense():
     for one in parts():
         rates = [one.tflops[name] for name in NARROW_FIRST if name in one.tflops]
         assert rates == sorted(rates, reverse=True), one.name
-        for narrow, wide in (("int8", "fp16"), ("fp16", "tf32")):
+        for narrow, wide in (("fp4", "fp8"), ("fp8", "fp16"), ("int8", "fp16"), ("fp16", "tf32")):
             if narrow in one.tflops and wide in one.tflops:
                 assert one.tflops[narrow] <= 2.1 * one.tflops[wide], one.name
     # what NVIDIA's data sheets print in large figures
+    assert part("H100").tflops["fp8"] == pytest.approx(3958 / 2, rel=0.01)
+    assert part("B200").tflops["fp4"] == pytest.approx(18_000 / 2)
     sparse = {"A100": 624, "H100": 1979, "H200": 1979, "B200": 4500}
     for name, rate in sparse.items():
         assert part(name).tflops["fp16"] == pytest.approx(rate / 2, rel=0.01)
@@ -87,7 +89,7 @@ def test_the_table_has_a_line_for_each_part():
     assert len(lines) == 1 + len(parts())
     assert len({len(line) for line in lines}) == 1
     v100 = next(line for line in lines if line.startswith("V100"))
-    assert v100.split() == ["V100", "2017", "–", "125", "–", "–", "15.7", "7.8", "16", "900",
+    assert v100.split() == ["V100", "2017", "–", "–", "–", "125", "–", "–", "15.7", "7.8", "16", "900",
                             "150", "300", "139"]  # fmt: skip
 
 
@@ -104,13 +106,21 @@ def test_the_picture_has_a_point_and_a_name_for_each_part():
 
 
 def test_the_steps_of_the_growth_are_told_apart():
-    held, memory, links = hardware.steps([*map(part, ("P100", "V100", "H100", "B200"))])
-    assert held
+    held, memory, links, grows = hardware.steps([*map(part, ("P100", "V100", "H100", "B200"))])
+    assert (held, grows) == (True, False)
     assert (memory[0], links[0]) == (pytest.approx(4.7, abs=0.05), pytest.approx(3.1, abs=0.05))
     assert (memory[2], links[2]) == (pytest.approx(1.0, abs=0.05), pytest.approx(1.1, abs=0.05))
     for others in (("P100", "V100", "H100"), ("V100", "A100", "H100", "B200")):
         # The last step of these is a large one; the first of those is not the largest
         assert not hardware.steps([*map(part, others)]).held
+
+
+def test_in_its_narrowest_float_each_part_does_more_for_a_byte_than_the_one_before():
+    shown = [*map(part, ("P100", "V100", "H100", "B200"))]
+    assert [hardware.narrowest(one) for one in shown] == ["fp16", "fp16", "fp8", "fp4"]
+    ridges = [round(one.ridge(hardware.FLOATS)) for one in shown]
+    assert ridges == [29, 139, 591, 1125]
+    assert hardware.steps(shown, hardware.FLOATS).grows
 
 
 def test_growth_is_the_ratio_of_two_parts():

@@ -92,6 +92,14 @@ def test_phases_follow_each_other_and_the_bound_begins_with_the_last_one():
     ]
 
 
+def test_a_bound_may_be_that_of_a_phase_in_between():
+    step = {"compute": 0.1, "send": 0.5, "update": 0.2}
+    figure = phase_bars({"slow": step}, {"slow": 0.4}, bounded="send")
+    (line,) = figure.axes[0].lines
+    assert [round(x) for x in line.get_xdata()] == [100, 500]
+    assert figure.legends[0].get_texts()[0].get_text() == "lower bound of “send”"
+
+
 def linked(*counts):
     """A launch in which each rank sent and received so many bytes."""
     ranks = tuple(

@@ -42,6 +42,8 @@ KERNELS = {
     "triad": Kernel(3, lambda a, b, c, total: torch.add(a, b, alpha=3.0, out=c)),  # c = a + 3 b
     # b = b + 3 a, as an optimizer writes: what is overwritten was read anyway
     "update": Kernel(3, lambda a, b, c, total: b.add_(a, alpha=3.0), distinct=2),
+    # b = 1 b: as many bytes written as read, and no line is fetched only to be overwritten
+    "in place": Kernel(2, lambda a, b, c, total: b.mul_(1.0), distinct=1),
 }
 
 
@@ -52,7 +54,7 @@ def bandwidth(
     device: torch.device | str = "cpu",
     seconds: float = 0.1,
 ) -> float:
-    """Byte/s of "read", "copy", "triad" or "update" on arrays that take `nbytes` between them.
+    """Byte/s of one of KERNELS, by its name, on arrays that take `nbytes` between them.
 
     Without `nbytes`: each array as STREAM wants it (see `memory_bytes`). The time is that of the
     quickest run in so many `seconds`, less what the same call takes on arrays of 16 numbers.

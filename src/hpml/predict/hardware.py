@@ -8,7 +8,8 @@
   every four numbers are zero: the table has none of those.
 - A link's rate is the sum of all such links of one part, in one direction. Vendors often give both
   directions together, which is twice as much.
-- GB are 10^9 bytes.
+- GB are 10^9 bytes. Of memory they are as the source names them; GiB, as Google has them, are
+  converted.
 - Sources are per row, not per figure: `source` is the publication that the row is from, and names
   a second one for the figure that is from there; `read_at` is where the row's figures were looked
   up. What was not found is None, never estimated.
@@ -22,8 +23,9 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import NamedTuple
 
-TYPES = ("int8", "fp16", "bf16", "tf32", "fp32", "fp64")
+TYPES = ("fp4", "fp8", "int8", "fp16", "bf16", "tf32", "fp32", "fp64")
 SIXTEEN_BITS = ("fp16", "bf16")  # floats that networks are trained with
+FLOATS = ("fp4", "fp8", *SIXTEEN_BITS)  # of 16 bits and fewer
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ def table(shown: Sequence[Part] | None = None) -> str:
     )
 
 
+def narrowest(one: Part) -> str:
+    """The part's narrowest float of at most 16 bits: "fp8". Raises StopIteration without any."""
+    return next(name for name in FLOATS if name in one.tflops)
+
+
 class Growth(NamedTuple):
     """How many times FLOP/s for 16 bits grew from one part to another, its memory's bandwidth, and
     its links'. `held`: FLOP/s the most."""
@@ -117,19 +124,21 @@ def growth(older: Part, newer: Part) -> Growth:
 
 class Steps(NamedTuple):
     """From part to part, how many times FLOP per byte grew: of memory, and of the links. `held`:
-    both the most in the first step, and hardly in the last."""
+    both the most in the first step, and hardly in the last; `grows`: clearly in the last as well."""
 
     held: bool
     memory: list[float]
     links: list[float]
+    grows: bool
 
 
-def steps(shown: Sequence[Part]) -> Steps:
-    """From each part to the next."""
-    ridges = [one.ridge() for one in shown]
-    links = [one.flops_per_link_byte() or 1.0 for one in shown]
+def steps(shown: Sequence[Part], types: Sequence[str] = SIXTEEN_BITS) -> Steps:
+    """From each part to the next, at the highest rate of these types."""
+    ridges = [one.ridge(types) for one in shown]
+    links = [one.flops_per_link_byte(types) or 1.0 for one in shown]
     grew = [[later / earlier for earlier, later in pairwise(ratios)] for ratios in (ridges, links)]
-    return Steps(all(each[0] == max(each) and each[-1] < 1.25 for each in grew), *grew)
+    held = all(each[0] == max(each) and each[-1] < 1.25 for each in grew)
+    return Steps(held, *grew, all(each[-1] > 1.5 for each in grew))
 
 
 def sources() -> str:

@@ -43,14 +43,20 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
 
 
 def phase_bars(
-    seconds: Mapping[str, Mapping[str, float]], bounds: Mapping[str, float], *, title: str = ""
+    seconds: Mapping[str, Mapping[str, float]],
+    bounds: Mapping[str, float],
+    *,
+    title: str = "",
+    bounded: str = "",
 ) -> Figure:
-    """A bar per row, cut into its phases, and a lower bound on the last phase.
+    """A bar per row, cut into its phases, and a lower bound on one of them.
 
     `seconds` are by row and by phase (the same phases in each row); `bounds` are the least seconds
-    of the last phase, by row: a thick line that begins where that phase does.
+    of the phase `bounded` (default: the last), by row: a thick line that begins where it does.
     """
     names = list(next(iter(seconds.values())))
+    bounded = bounded or names[-1]
+    before = names[: names.index(bounded)]
     longest = max(sum(row.values()) for row in seconds.values())
     unit, scale = ("ms", 1e3) if longest < 2 else ("s", 1.0)
     figure = Figure(figsize=(9, 1.1 + 0.55 * len(seconds)), layout="constrained")
@@ -62,9 +68,9 @@ def phase_bars(
             look["label"] = name if place == 0 else None
             axes.barh(place, parts[name] * scale, left=left * scale, height=0.6, **look)
             left += parts[name]
-        begin = (left - parts[names[-1]]) * scale
+        begin = sum(parts[name] for name in before) * scale
         end = begin + bounds[row] * scale
-        label = f"lower bound of “{names[-1]}”" if place == 0 else None
+        label = f"lower bound of “{bounded}”" if place == 0 else None
         # A cap would add to the line's length, which is read as time.
         look = {"color": "black", "linewidth": 4, "solid_capstyle": "butt", "label": label}
         axes.plot([begin, end], [place - 0.4] * 2, **look)

@@ -48,4 +48,12 @@ def test_samples_hide_an_all_reduce_where_both_take_as_long():
     assert compute == pytest.approx(links)
     with pytest.raises(ValueError, match="TPU v3: the hardware table has no rate of its links"):
         samples_that_hide_an_all_reduce(part("TPU v3"))
-    assert layer_on_parts.batches(["V100"]).split() == ["V100", "2017", "556", "samples"]
+
+
+def test_between_nodes_the_rate_is_that_of_the_ports():
+    one = part("H100")
+    assert samples_that_hide_an_all_reduce(one, 50e9) == pytest.approx(13_192)
+    heads, line, older = layer_on_parts.batches(["H100", "P100"]).splitlines()
+    assert heads.split() == ["samples", "own", "links", *"8 × 400 Gbit/s 1 × 400 Gbit/s".split()]
+    assert line.split() == ["H100", "2022", "1,466", "1,649", "13,192"]
+    assert older.split()[2:4] == ["177", "177"]  # its own links are slower than eight ports

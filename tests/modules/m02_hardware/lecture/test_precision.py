@@ -22,6 +22,25 @@ def test_every_format_is_measured_but_tf32_has_no_rate(measured):
     assert all(one.rate > 0 for one in measured if one.name != "TF32")
 
 
+@pytest.mark.parametrize("library", [True, False])
+def test_a_simple_loop_of_float16_gets_a_part_of_the_rows(monkeypatch, library):
+    rows = []
+
+    def product(left, right):
+        rows.append((left.dtype, len(left)))
+        return left @ right
+
+    monkeypatch.setattr(precision, "library_multiplies", lambda name: library)
+    monkeypatch.setattr(precision, "SECONDS", 0.01)
+    matrices = [torch.randn(64, 64) for _ in range(2)]
+    found = precision._each("product", matrices, product, precision._mm_int8, 2 * 64**3)
+    assert (torch.float16, 64 if library else 64 // precision.LESS) in rows
+    assert (torch.bfloat16, 64) in rows
+    half = next(one for one in found if one.name == "float16")
+    assert half.error < 1e-3
+    assert half.rate > 0
+
+
 def errors(measured, operation="matrix product"):
     return {one.name: one.error for one in measured if one.operation == operation}
 

@@ -12,6 +12,7 @@ from hpml.machine.topology import Cache
 from hpml.modules.m02_hardware.lecture import machine_roofline
 from hpml.modules.m02_hardware.lecture.machine_roofline import (
     Pages,
+    above,
     adam_work,
     binding_table,
     layer_work,
@@ -103,8 +104,8 @@ def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
         "float32, 1 core", "int8, 1 core", "float32, 2 cores", "int8, 2 cores",
     ]  # fmt: skip
     assert [roof.peak for roof in roofs] == [3e9, 4e9, 6e9, 8e9]  # int8 has no convolution
-    assert roofs[-1].bandwidth == 12e9  # "update" was the best
-    assert "0.7 FLOP/B" in table(roofs)
+    assert roofs[-1].bandwidth == 2e9 * len("in place")  # which was the best
+    assert "0.5 FLOP/B" in table(roofs)
 
 
 def test_a_roof_is_the_better_of_before_and_after_the_layers(monkeypatch):
@@ -112,7 +113,35 @@ def test_a_roof_is_the_better_of_before_and_after_the_layers(monkeypatch):
     measured = iter([[before], "layers", [after]])
     monkeypatch.setattr(machine_roofline, "machine_roofs", lambda *_: next(measured))
     monkeypatch.setattr(machine_roofline, "works", lambda *_: next(measured))
-    assert roofs_and_works({}, 100) == ([Roof("float32, 1 core", 4e9, 5e9)], "layers")
+    assert roofs_and_works({}, 100)[:2] == ([Roof("float32, 1 core", 4e9, 5e9)], "layers")
+
+
+def test_memory_is_measured_again_after_each_layer_and_the_spread_is_kept(monkeypatch):
+    one, two = Roof("float32, 1 core", 4e9, 2e9), Roof("float32, 2 cores", 8e9, 4e9)
+    monkeypatch.setattr(machine_roofline, "_numbers_of_cores", lambda: [1, 2])
+    monkeypatch.setattr(machine_roofline, "machine_roofs", lambda *_: [one, two])
+    rates = iter([6e9, 5e9, 5e9])
+    monkeypatch.setattr(machine_roofline, "bandwidth", lambda *_, threads, **__: next(rates))
+    monkeypatch.setattr(machine_roofline, "FASTEST", ("update",))
+    layers = {name: (nn.Linear(2, 2), torch.randn(1, 2)) for name in "abc"}
+    roofs, measured, spread = roofs_and_works(layers, 100)
+    assert [work.name for work in measured] == ["a", "b", "c", "Adam's step"]
+    assert [roof.bandwidth for roof in roofs] == [2e9, 6e9]  # of all cores
+    assert spread == pytest.approx(0.2)  # 6 over the median of 4, 4, 5, 5, 6
+
+
+def test_a_point_above_its_roof_by_more_than_the_spread_is_found():
+    work = Work("", flops=1e9, nbytes=1e9, seconds=1 / 55)  # 55 of 50 GFLOP/s
+    assert above([work], ROOF, 0.05) == [work]
+    assert above([work], ROOF, 0.15) == []
+
+
+def test_modules_in_a_module_are_counted_one_by_one():
+    pair = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    given = torch.randn(16, 8)
+    linear, relu = (layer_work("", one, given, rounds=1) for one in pair)
+    both = layer_work("", pair, given, rounds=1)
+    assert (both.flops, both.nbytes) == (linear.flops + relu.flops, linear.nbytes + relu.nbytes)
 
 
 def test_the_whole_processor_is_that_of_most_cores_and_no_gpu():

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpml.predict.draw import COLOURS, MARKERS
-from hpml.predict.hardware import Part
+from hpml.predict.hardware import FLOATS, SIXTEEN_BITS, Part
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 KINDS = ("GPU", "TPU", "CPU", "IPU")
@@ -14,7 +14,8 @@ KINDS = ("GPU", "TPU", "CPU", "IPU")
 
 def flop_per_byte_picture(parts: Sequence[Part], *, title: str = "") -> Figure:
     """Two panels on logarithmic axes, a point for each part, by year: FLOP per byte of memory and
-    FLOP per byte over the links, at the part's rate for floats of 16 bits.
+    FLOP per byte over the links, at the part's rate for floats of 16 bits. A hollow point above
+    it is at that of narrower floats, where the table has one.
 
     Parts whose links' rate is unknown are in the first panel only. Raises ValueError, as
     `Part.peak` does, for a part without a rate for 16 bits.
@@ -23,10 +24,18 @@ def flop_per_byte_picture(parts: Sequence[Part], *, title: str = "") -> Figure:
     memory, links = figure.subplots(1, 2, sharex=True)
     _draw(memory, [(one, one.ridge()) for one in parts])
     _draw(links, [(one, one.flops_per_link_byte()) for one in parts if one.link_gb_s])
+    for one in parts:
+        if one.peak(FLOATS) > one.peak():
+            _narrow(memory, one, [one.ridge(types) for types in (SIXTEEN_BITS, FLOATS)])
+            if one.link_gb_s:
+                both = [one.flops_per_link_byte(types) for types in (SIXTEEN_BITS, FLOATS)]
+                _narrow(links, one, both)
     memory.set(ylabel="FLOP per byte", title="per byte of memory")
     links.set(title="per byte over the links, in one direction")
     kinds = [kind for kind in KINDS if any(one.kind == kind for one in parts)]
     handles = [memory.plot([], [], **_look(kind), label=kind)[0] for kind in kinds]
+    look = {"color": "black", "marker": "o", "linestyle": "", "markerfacecolor": "white"}
+    handles += memory.plot([], [], **look, label="in 8 or 4 bits")
     memory.legend(handles=handles, fontsize=8, loc="lower right")
     figure.suptitle(title, x=0.01, ha="left")
     return figure
@@ -54,6 +63,15 @@ def _draw(axes: Axes, points: Sequence[tuple[Part, float]]) -> None:
     axes.minorticks_off()
     axes.set_xlabel("year")
     axes.grid(alpha=0.3)
+
+
+def _narrow(axes: Axes, part: Part, ratios: Sequence[float]) -> None:
+    """A hollow point, joined to the part's own."""
+    axes.plot([part.year] * 2, ratios, color="#777777", linewidth=0.8, linestyle=":")
+    look = _look(part.kind) | {"markerfacecolor": "white"}
+    axes.plot(part.year, ratios[-1], **look)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, max(high, 1.5 * ratios[-1]))
 
 
 def _look(kind: str) -> dict:

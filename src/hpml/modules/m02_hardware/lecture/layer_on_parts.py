@@ -20,6 +20,7 @@ from hpml.trace.launch_timeline import HATCHES
 
 SHOWN = ("V100", "A100", "H100", "MI300X", "H200", "B200")
 BARS = ("FLOP at the peak rate", "bytes at the memory's bandwidth")
+PORT, PORTS = 400e9, (8, 1)  # bit/s of a port of the network, and how many a node has
 GRADIENT_BYTES = 2  # of a parameter, in 16 bits
 FLOPS_PER_PARAMETER = 6  # and sample, forward and backward: Kaplan et al. 2020, table 1
 
@@ -101,26 +102,36 @@ def bound(layer: Layer, older: str, newer: str) -> Bound:
     return Bound(compute == [True, False], before, after, faster)
 
 
-def samples_that_hide_an_all_reduce(one: Part) -> float:
+def samples_that_hide_an_all_reduce(one: Part, byte_s: float | None = None) -> float:
     """Samples (for a language model: tokens) that a rank must compute in a step of data parallel
-    training, so that its links are done with the gradients when it has computed.
+    training, so that the gradients are sent when it has computed.
 
     In a ring each rank sends 2 (p-1)/p times the gradients' bytes (Patarasuk and Yuan 2009), for
-    many ranks twice. Layers that use each parameter once for a sample do 6 FLOP with it. Raises
-    ValueError where the links' rate is unknown.
+    many ranks twice. As many leave a node, however many ranks it has: one at a time has its
+    neighbour on the next node. `byte_s` is the rate at which they do, by default that of the part's
+    own links. Layers that use each parameter once for a sample do 6 FLOP with it. Raises ValueError
+    where the links' rate is unknown.
     """
-    ratio = one.flops_per_link_byte()
-    if ratio is None:
-        raise ValueError(f"{one.name}: the hardware table has no rate of its links")
-    return 2 * GRADIENT_BYTES * ratio / FLOPS_PER_PARAMETER
+    if byte_s is None:
+        if one.link_gb_s is None:
+            raise ValueError(f"{one.name}: the hardware table has no rate of its links")
+        byte_s = one.link_gb_s * 1e9
+    return 2 * GRADIENT_BYTES * one.peak() / byte_s / FLOPS_PER_PARAMETER
 
 
 def batches(names: Sequence[str]) -> str:
-    """A line for each part: the samples that hide an all-reduce."""
-    return "\n".join(
-        f"{name:8}{part(name).year:6}{samples_that_hide_an_all_reduce(part(name)):8,.0f} samples"
-        for name in names
-    )
+    """A line for each part: the samples that hide an all-reduce, inside a node and between nodes of
+    PORTS' numbers of network ports."""
+    heads = ("own links", *(f"{n} × {PORT / 1e9:.0f} Gbit/s" for n in PORTS))
+    lines = [f"{'samples':14}" + "".join(f"{head:>15}" for head in heads)]
+    for name in names:
+        inside = samples_that_hide_an_all_reduce(part(name))
+        numbers = [inside]
+        for ports in PORTS:  # the slower of the two links on the way holds all bytes up
+            between = samples_that_hide_an_all_reduce(part(name), ports * PORT / 8)
+            numbers.append(max(inside, between))
+        lines.append(f"{name:8}{part(name).year:6}" + "".join(f"{n:15,.0f}" for n in numbers))
+    return "\n".join(lines)
 
 
 def _seconds(layer: Layer, here: Roof) -> tuple[float, float]:

@@ -5,7 +5,8 @@ python -m hpml.modules.m02_hardware.lecture.machine_roofline     # as a table, f
 
 import re
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from hpml.modules.m02_hardware.lecture.layers import layers
 from hpml.modules.m02_hardware.lecture.roofline import COMPUTE, MEMORY, Roof, Work
 
 SECONDS = 0.3  # for each measurement: long enough that some of it is undisturbed
+FASTEST = ("update", "in place")  # nearly always: what they overwrite, they have read
 NEAR = 0.5  # of what the limit allows: a layer from here on is near it
 
 
@@ -32,7 +34,7 @@ def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[
     """
     roofs = []
     for number in cores or _numbers_of_cores():
-        memory = max(bandwidth(kernel, threads=number, seconds=SECONDS) for kernel in KERNELS)
+        memory = _memory(number)
         for name, dtype in fast_types().items():
             title = f"{name}, {number} core{'s' if number > 1 else ''}"
             rates = [peak(dtype, number, seconds=SECONDS)]
@@ -50,48 +52,78 @@ def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[
 def layer_work(name: str, module: nn.Module, given: Tensor, rounds: int = 3) -> Work:
     """One layer forward and backward, alone: counted by `layers.py`, and timed.
 
-    `given` is its input, for which a gradient is made too.
+    `given` is its input, for which a gradient is made too. Of a module with modules in it, each
+    layer and each function is counted and timed by itself, and hands its output over in memory.
     """
     leaf = given.detach().requires_grad_()
-    (layer,) = layers(module, leaf, rounds=rounds, whole=type(module))
+    passes = [p for one in layers(module, leaf, rounds=rounds) for p in (one.forward, one.backward)]
     return Work(
         name,
-        layer.forward.flops + layer.backward.flops,
-        layer.forward.nbytes + layer.backward.nbytes,
-        layer.forward.seconds + layer.backward.seconds,
+        sum(one.flops for one in passes),
+        sum(one.nbytes for one in passes),
+        sum(one.seconds for one in passes),
     )
 
 
-def works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> list[Work]:
+def works(
+    layers: Mapping[str, tuple[nn.Module, Tensor]],
+    adam: int,
+    after_each: Callable[[], object] = lambda: None,
+) -> list[Work]:
     """Each layer with its input, by name, and Adam's step on so many parameters; on all cores.
 
     Freed memory is kept, as the course's training script does: else most of a ReLU's seconds are
-    the kernel's, for pages that it clears (`pages`).
+    the kernel's, for pages that it clears (`pages`). `after_each` is called after each of them.
     """
+    measured = []
     with with_threads(max(1, int(usable_cores()))), freed_memory_kept():
-        return [*(layer_work(name, *layer) for name, layer in layers.items()), adam_work(adam)]
+        for name, layer in layers.items():
+            measured.append(layer_work(name, *layer))
+            after_each()
+        return [*measured, adam_work(adam)]
 
 
-def roofs_and_works(
-    layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int
-) -> tuple[list[Roof], list[Work]]:
-    """`machine_roofs` and `works`, the roofs measured before and after, and the better one taken.
+class Measured(NamedTuple):
+    """Roofs and the work below them. `spread`: by how much the best of what was measured of a roof
+    is above the median; 0.1 is a tenth."""
+
+    roofs: list[Roof]
+    works: list[Work]
+    spread: float
+
+
+def roofs_and_works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> Measured:
+    """`machine_roofs` and `works` in turn: the roofs before and after, memory on all cores after
+    each layer, and the best of all taken.
 
     On a machine that is shared, memory may be half as fast for seconds on end. A roof measured at
     such a moment would be below what a layer reaches at the next.
     """
-    before = machine_roofs()
-    measured = works(layers, adam)
-    after = {roof.name: roof for roof in machine_roofs(sorted(_numbers_of_cores(), reverse=True))}
-    best = [
-        Roof(
-            roof.name,
-            max(roof.peak, after[roof.name].peak),
-            max(roof.bandwidth, after[roof.name].bandwidth),
-        )
-        for roof in before
-    ]
-    return best, measured
+    numbers = _numbers_of_cores()
+    before, between = machine_roofs(), []
+    measured = works(layers, adam, lambda: between.append(_memory(numbers[-1], FASTEST, 0.05)))
+    after = {roof.name: roof for roof in machine_roofs(numbers[::-1])}
+    best, spread = [], 0.0
+    for roof in before:
+        peaks = [roof.peak, after[roof.name].peak]
+        bandwidths = [roof.bandwidth, after[roof.name].bandwidth]
+        if roof.name.endswith(whole(before).name.partition(", ")[2]):
+            bandwidths += between
+        best.append(Roof(roof.name, max(peaks), max(bandwidths)))
+        if roof.name == whole(before).name:
+            spread = max(max(some) / median(some) - 1 for some in (peaks, bandwidths))
+    return Measured(best, measured, spread)
+
+
+def above(works: Sequence[Work], roof: Roof, spread: float) -> list[Work]:
+    """Work that is faster than the roof allows, by more than the roof's spread: then what was taken
+    for a roof is none."""
+    return [work for work in works if work.share(roof) > 1 + spread]
+
+
+def _memory(cores: int, kernels: Iterable[str] = KERNELS, seconds: float = SECONDS) -> float:
+    """Byte/s of the fastest of these kernels on arrays that no cache holds, with so many cores."""
+    return max(bandwidth(kernel, threads=cores, seconds=seconds) for kernel in kernels)
 
 
 def _numbers_of_cores() -> list[int]:

@@ -17,6 +17,7 @@ IMAGES, CHANNELS, PIXELS = 32, 64, 32  # of the convolution, 3×3
 SECONDS = 1.5  # for all formats of an operation together, after the first call of each
 SAME = 0.7  # of the faster rate: from here on two kernels are about as good
 SLOW = 0.05  # seconds; what takes longer is called once
+LESS = 16  # times less work for float16 where it is computed in a simple loop, of 20 seconds else
 # What a processor must have to multiply a format's numbers: names of torch.cpu.get_capabilities(),
 # of x86 and of ARM, and those that people know.
 INSTRUCTIONS = {
@@ -80,15 +81,19 @@ def _each(
         "float32": partial(function, *inputs),
         "TF32": partial(function, *rounded),
     }
+    first, second = inputs
+    part = {} if library_multiplies("float16") else {"float16": -(-len(first) // LESS)}
     for name, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
-        calls[name] = partial(function, *(tensor.to(dtype) for tensor in inputs))
+        some = first[: part.get(name, len(first))]  # rows, or images
+        calls[name] = partial(function, some.to(dtype), second.to(dtype))
     calls["int8"], scale = in_int8(*inputs)
     scales = {name: scale if name == "int8" else 1.0 for name in calls}
-    exact = function(*(tensor.double() for tensor in inputs))
+    whole = function(*(tensor.double() for tensor in inputs))
     rows = []
     for name, (result, seconds) in _by_turns(calls).items():
+        exact = whole[: len(result)]
         error = (result.double() * scales[name] - exact).norm() / exact.norm()
-        rate = None if name == "TF32" else flops / seconds
+        rate = None if name == "TF32" else flops * len(result) / len(whole) / seconds
         rows.append(Precision(name, operation, rate, error.item()))
     return rows
 

@@ -69,10 +69,17 @@ class Work:
         return self.rate / roof.attainable(self.intensity)
 
 
-def picture(roofs: Sequence[Roof], works: Sequence[Work] = (), *, title: str = "") -> Figure:
+def picture(
+    roofs: Sequence[Roof],
+    works: Sequence[Work] = (),
+    *,
+    title: str = "",
+    over: Roof | None = None,
+) -> Figure:
     """Roofs as lines, work as lettered points with a legend beside it; logarithmic axes.
 
-    Of a roof's name, "float32, 2 cores", the first part has its colour, the second its line.
+    Of a roof's name, "float32, 2 cores", the first part has its colour, the second its line. `over`
+    is the one that the points are to be compared with, and the thick line.
     """
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
@@ -86,12 +93,13 @@ def picture(roofs: Sequence[Roof], works: Sequence[Work] = (), *, title: str = "
     )
     for roof in roofs:
         kind, _, place = roof.name.partition(", ")
-        _roof(axes, roof, fine, COLOURS[types.index(kind)], LINES[places.index(place)])
+        width = 3.0 if over is not None and roof.name == over.name else 1.2
+        _roof(axes, roof, fine, COLOURS[types.index(kind)], LINES[places.index(place)], width)
     for number, work in enumerate(works):
         _work(axes, number, work)
     axes.set_xlim(low, high)
     axes.set_xlabel("intensity: operations for each byte moved (FLOP/byte)")
-    axes.set_ylabel("speed (GFLOP/s)")
+    axes.set_ylabel("speed (GFLOP/s; int8: GOP/s)")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(alpha=0.3)
@@ -118,7 +126,7 @@ def sweep_picture(
     for level, nbytes in sorted({(cache.level, cache.nbytes) for cache in caches}):
         if low < nbytes < high:
             axes.axvline(nbytes, color="#777777", linewidth=1, linestyle=":")
-            axes.text(nbytes, 1, f"L{level} ", transform=axes.get_xaxis_transform(), ha="right",
+            axes.text(nbytes, 0.97, f"L{level} ", transform=axes.get_xaxis_transform(), ha="right",
                       va="top", color="#444444")  # fmt: skip
     ticks = [1 << k for k in range(10, 40, 2) if low < 1 << k < high]
     axes.set_xticks(ticks, [_size(tick) for tick in ticks])
@@ -134,10 +142,13 @@ def _size(nbytes: int) -> str:
     return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KiB"
 
 
-def _roof(axes: Axes, roof: Roof, fine: np.ndarray, colour: str, line: object) -> None:
+def _roof(
+    axes: Axes, roof: Roof, fine: np.ndarray, colour: str, line: object, width: float
+) -> None:
     speeds = [roof.attainable(intensity) / 1e9 for intensity in fine]
-    label = f"{roof.name}: {roof.peak / 1e9:,.0f} GFLOP/s, ridge {roof.ridge:.0f} FLOP/byte"
-    axes.plot(fine, speeds, color=colour, linestyle=line, linewidth=1.8, label=label)
+    unit = "GOP/s" if roof.name.startswith("int") else "GFLOP/s"
+    label = f"{roof.name}: {roof.peak / 1e9:,.0f} {unit}, ridge {roof.ridge:.0f}"
+    axes.plot(fine, speeds, color=colour, linestyle=line, linewidth=width, label=label)
     axes.plot(roof.ridge, roof.peak / 1e9, "|", color=colour, markersize=14, markeredgewidth=1.8)
 
 

@@ -1,0 +1,117 @@
+"""An attention layer in parts: its projections, and attention itself, fused or with its scores in
+memory.
+
+The layer multiplies the tokens by four matrices, and in between it is softmax(Q Kᵀ / √d) V in each
+head (Vaswani et al. 2017, arXiv:1706.03762, section 3.2). The scores Q Kᵀ, one number for each pair
+of tokens, are neither its input nor its output: a kernel that keeps a block of them in the cache
+need not write them (Dao et al. 2022, FlashAttention, arXiv:2205.14135, section 3.1).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from hpml.modules.m02_hardware.lecture.roofline import MEMORY, Roof, Work
+from hpml.record.kept import Recorded
+from hpml.record.roofline import HEADS
+
+PROJECTIONS, FUSED, WRITTEN = "projections", "attention, fused", "attention, scores moved"
+PASSES = 6  # over the scores, one way or the other, of `hpml.record.roofline`'s four operations
+
+
+class Fused(nn.Module):
+    """Queries, keys and values [3, batch, heads, tokens, width] to [batch, heads, tokens, width],
+    by PyTorch's one kernel."""
+
+    def forward(self, given: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(*given)
+
+
+class ScoresWritten(nn.Module):
+    """The same, operation by operation: scores [batch, heads, tokens, tokens] are written to
+    memory, read by softmax, written and read again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.softmax = nn.Softmax(dim=-1)
+
+    def forward(self, given: Tensor) -> Tensor:
+        query, key, value = given
+        scores = (query * query.shape[-1] ** -0.5) @ key.mT
+        return self.softmax(scores) @ value
+
+
+def parts(
+    batch: int = 64, tokens: int = 64, width: int = 192, heads: int = 12
+) -> dict[str, tuple[nn.Module, Tensor]]:
+    """By name, each part with an input for it; float32, random. Raises ValueError where `heads` do
+    not divide `width`."""
+    if width % heads:
+        raise ValueError(f"{heads} heads do not divide a width of {width}")
+    given = torch.randn(3, batch, heads, tokens, width // heads)
+    linear = nn.Sequential(*(nn.Linear(width, width) for _ in range(4)))
+    return {
+        PROJECTIONS: (linear, torch.randn(batch, tokens, width)),
+        FUSED: (Fused(), given),
+        WRITTEN: (ScoresWritten(), given),
+    }
+
+
+class Comparison(NamedTuple):
+    """Attention itself both ways. `held`: fused it does more FLOP for each byte, and is faster;
+    `bound`: the scores, where they are written, put it left of the ridge."""
+
+    held: bool
+    bound: bool
+    fused: Work
+    written: Work
+
+
+def compare(works: Sequence[Work], roof: Roof) -> Comparison:
+    """From pieces of work that include both, and the roof above them."""
+    by_name = {work.name: work for work in works}
+    fused, written = by_name[FUSED], by_name[WRITTEN]
+    held = fused.intensity > written.intensity and fused.seconds < written.seconds
+    return Comparison(held, roof.binding(written.intensity) == MEMORY, fused, written)
+
+
+def forward_intensities(tokens: int, width: int, itemsize: int = 2) -> tuple[float, float]:
+    """FLOP/byte of one head's forward pass over so many tokens, fused and with scores moved.
+
+    4 T² d FLOP, two products. Fused: queries, keys, values and output, 4 T d numbers. Else the
+    scores as well, T² numbers, PASSES times.
+    """
+    flops, ends, scores = 4 * tokens**2 * width, 4 * tokens * width, tokens**2
+    return flops / (itemsize * ends), flops / (itemsize * (ends + PASSES * scores))
+
+
+class OnGpu(NamedTuple):
+    """Attention as a GPU recorded it. Seconds and FLOP/byte both ways; `least`: seconds in which
+    the memory can move what the operations ask for. `held`: fused is right of the ridge, and much
+    faster; with scores moved it is left of it, and no faster than the memory allows."""
+
+    held: bool
+    tokens: int
+    fused: float
+    written: float
+    fused_intensity: float
+    written_intensity: float
+    ridge: float
+    least: float
+
+
+def on_gpu(one: Recorded) -> OnGpu:
+    """From `hpml.record.roofline`'s record, bfloat16, forward."""
+    batch, heads, tokens, width = HEADS[one.device["kind"]]
+    taken = one.result["attention"]
+    rates = {int(side): rate for side, rate in one.result["products"]["bfloat16"].items()}
+    memory = max(one.result["bytes_per_second"].values())
+    ridge = max(rates.values()) / memory
+    above, below = forward_intensities(tokens, width)
+    least = batch * heads * 4 * tokens**2 * width / below / memory
+    held = below < ridge < above and taken["steps"] > 2 * taken["fused"]
+    held = held and taken["steps"] > 0.9 * least
+    return OnGpu(held, tokens, taken["fused"], taken["steps"], above, below, ridge, least)
