@@ -79,8 +79,9 @@ def training_steps():
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import bottleneck
+from hpml.modules.m02_hardware.lecture import bottleneck, step_at_scale
 from hpml.ranks import launch
+from hpml.record import kept, pictures
 from hpml.trace.repetition import phases
 
 marks = ["load", "forward", "backward", "communicate", "update", "end"]
@@ -94,8 +95,8 @@ else:
     publish_figure(
         "where a training step spends its time",
         figure,
-        "The quickest of five steps on two ranks of one thread each, over two links. The black line is "
-        "the lower bound for the gradients' bytes at the rate of the link.",
+        "The quickest of five steps on two ranks of one thread each, over two links; phases in the order "
+        "of the program. The black line is the lower bound for the gradients' bytes at the link's rate.",
     )
 print(bottleneck.memory(runs["1gbit"]))
 
@@ -112,9 +113,25 @@ if not no_link:
     )
 
 # %% [markdown]
-# Memory size has no seconds: nothing is slow until memory is full, and then the program ends
-# (section 11). *Forward and backward* is not an answer yet: is it the arithmetic, or is it the
-# memory?
+# *And on 256 GPUs: what makes a step of this network longer there, bytes or the number of messages?*
+
+# %% tags=["nbval-ignore-output"]
+scaled = step_at_scale.at_scale(kept.recorded("training"))
+conclude(
+    scaled.held,
+    f"**Answer.** One H200 computes a step with {scaled.batch:,} images in {1e3 * scaled.compute:.1f} ms (recorded). "
+    f"By data sheet, a ring of {scaled.ranks}, eight in a node and each with a port of 400 Gbit/s, adds "
+    f"{1e3 * scaled.latency:.1f} ms for the latency of its messages and {1e3 * scaled.bytes:.2f} ms for the "
+    f"bytes: {scaled.share:.0%} of a step that overlaps nothing. So latency is the bottleneck. NCCL also has "
+    "trees, with fewer messages; a network with a hundred times the parameters would wait for bytes. Module 08 "
+    "measures this model.",
+    f"Computing takes {1e3 * scaled.compute:.1f} ms, latency {1e3 * scaled.latency:.1f} ms, bytes "
+    f"{1e3 * scaled.bytes:.2f} ms.",
+)
+
+# %% [markdown]
+# Memory size has no seconds: memory that is full ends the program (section 11). And is *forward and
+# backward* the arithmetic, or the memory?
 
 # %% [markdown]
 # ## 2. This machine's roofline
@@ -126,34 +143,38 @@ if not no_link:
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
 from hpml.measure.bandwidth import data_caches, sweep, working_sets
-from hpml.models.vision_transformer import Attention
-from hpml.modules.m02_hardware.lecture import lstopo, machine_roofline, roofline
-from hpml.record import kept, pictures
+from hpml.modules.m02_hardware.lecture import (
+    attention_parts,
+    lstopo,
+    machine_roofline,
+    roofline,
+)
 
 lstopo.draw_node()
 
 # %% [markdown]
-# ### Each cache is a step down *(more)*
+# ### What a cache is worth *(more)*
 #
-# *Predict: how much faster is a cache than memory?* The cell reads, copies, and computes
-# *a* = *b* + 3*c* (STREAM's *triad*; McCalpin 1995), on arrays that grow out of one cache after
-# another.
+# *Predict: how much faster is a cache than memory? And which moves more bytes in a second, a copy, or
+# an array that is multiplied in place?* The arrays grow out of one cache after another. What is
+# counted is STREAM's (McCalpin 1995): each byte that the program asks to read or to write.
 
 # %% tags=["nbval-ignore-output"]
-sweeps = {kernel: sweep(kernel, working_sets()) for kernel in ("read", "copy", "triad")}
+sweeps = {kernel: sweep(kernel, working_sets()) for kernel in ("read", "copy", "in place")}
 figure = roofline.sweep_picture(
-    sweeps, data_caches(), title="Each cache that overflows is a step down"
+    sweeps, data_caches(), title="Arrays that outgrow the caches have the memory's bandwidth"
 )
 publish_figure(
     "bandwidth over the working set",
     figure,
     "One core, float32. Dotted lines: the sizes of the caches (L1 is too small to be timed here). "
-    "Counted are the bytes that the program asks to read and to write.",
+    "Bandwidth may fall before a line: other cores have data in a last cache as well, and on a "
+    "virtual machine so have its neighbours.",
 )
 
 # %% tags=["nbval-ignore-output"]
-copy = sweeps["copy"]
-near, far = max(copy.values()), copy[max(copy)]
+copy, in_place = sweeps["copy"], sweeps["in place"]
+near, far, most = max(copy.values()), copy[max(copy)], in_place[max(in_place)]
 seen = (
     f"one core copies {near / 1e9:.0f} GB/s where the arrays fit into a cache, "
     f"{far / 1e9:.0f} GB/s in memory"
@@ -162,6 +183,14 @@ conclude(
     near > 1.5 * far,
     f"**Answer.** Here {seen}: {near / far:.1f} times.",
     f"{seen}. That can be: other programs use the same caches and the same memory.",
+)
+seen = f"In memory the same core moves {most / 1e9:.0f} GB/s in place, and {far / 1e9:.0f} GB/s when it copies"
+conclude(
+    most > 1.2 * far,
+    f"{seen}. What a copy overwrites, the core fetches first, and that is not counted; in place nothing is "
+    "fetched in vain. The roofline below takes the fastest of several kernels, so its line for one core is not "
+    "the copy's rate.",
+    f"{seen}: here a copy loses little by what it fetches and overwrites.",
 )
 
 # %% [markdown]
@@ -175,32 +204,34 @@ conclude(
 # The two are equal at the *ridge*, peak over bandwidth. Left of it memory is the limit, right of it
 # compute.
 #
-# *Predict: a convolution, a linear layer with 1024 rows and with one, attention, batch
+# *Predict: a convolution, a linear layer with 1024 rows and with one, attention's projections,
+# attention itself with its scores (one for each pair of tokens) in memory or not, batch
 # normalisation, ReLU, Adam's step: which limit binds each?*
 
 # %% tags=["nbval-ignore-output"]
-images, tokens = torch.randn(256, 128, 16, 16), torch.randn(64, 64, 192)
+images = torch.randn(256, 128, 16, 16)
 layers = {
     "3×3 convolution": (nn.Conv2d(128, 128, 3, padding=1), images),
     "linear, 1024 rows": (nn.Linear(1024, 1024), torch.randn(1024, 1024)),
     "linear, 1 row": (nn.Linear(4096, 4096), torch.randn(1, 4096)),
-    "attention": (Attention(192, heads=12), tokens),
+    **attention_parts.parts(batch=64, tokens=64, width=192, heads=12),
     "batch normalisation": (nn.BatchNorm2d(128), images),
     "ReLU": (nn.ReLU(), images),
 }
-roofs, works = machine_roofline.roofs_and_works(layers, adam=20_000_000)
-figure = roofline.picture(roofs, works, title="Left of the ridge, faster arithmetic is no help")
+roofs, works, spread = machine_roofline.roofs_and_works(layers, adam=20_000_000)
+all_cores = machine_roofline.whole(roofs)
+title = "Left of the ridge, faster arithmetic is no help"
+figure = roofline.picture(roofs, works, title=title, over=all_cores)
 publish_figure(
     "this machine's roofline",
     figure,
     "Lines: at best, by type and number of cores, measured with matrix products, convolutions, and "
-    "arrays that no cache holds, before the layers and after them. Points: layers in float32 on all "
-    "cores, forward and backward. FLOPs of convolutions, matrix products and attention are as "
-    "FlopCounterMode counts them; of the others, which it does not count, by hand: one for each "
-    "number written (too low for a normalisation), 14 for each of Adam's parameters. Bytes: all "
-    "that has to be read and written, each once.",
+    "arrays that no cache holds, in turn with the layers. Points: layers in float32 on all cores, "
+    "forward and backward, to be compared with the thick line. FLOPs of convolutions, matrix products "
+    "and attention are as FlopCounterMode counts them; of the others, which it does not count, by "
+    "hand: one for each number written, 14 for each of Adam's parameters. Bytes: what each operation "
+    "has to read and to write, once (too few for a normalisation, which reads its input twice).",
 )
-all_cores = machine_roofline.whole(roofs)
 print(machine_roofline.binding_table(works, all_cores))
 
 # %% tags=["nbval-ignore-output"]
@@ -223,17 +254,40 @@ else:
         f"is the limit: {left}. Right of it, *compute* is: {right}. The fastest on the left ({found.slow.name}) "
         f"reaches {slow} GFLOP/s, the fastest on the right ({found.fast.name}) {fast}. More than half of what the "
         f"limit allows: {near or 'none'}."
-        + f" The others reach less ({far}): not the limit, something else holds them back."
+        + f" The others reach less ({far}): they move bytes that are not counted (a normalisation reads its "
+        "input twice, and what is overwritten is often fetched first), or their code could be better."
         * bool(far),
         f"{found.slow.name} reached {slow} GFLOP/s, {found.fast.name} {fast}. That can be: other programs use "
         "these cores too.",
     )
+highest = max(works, key=lambda work: work.share(all_cores))
+seen = (
+    f"The roof's own measurements differ by {spread:.0%}, and the highest point ({highest.name}) is at "
+    f"{highest.share(all_cores):.0%} of its roof"
+)
+conclude(
+    not machine_roofline.above(works, all_cores, spread),
+    f"{seen}.",
+    f"{seen}: more than that. Then the roof was measured while other programs had the memory, and is too low.",
+)
+both = attention_parts.compare(works, all_cores)
+seen = (
+    f"attention itself does {both.fused.intensity:.0f} FLOP for each byte in one kernel, and "
+    f"{both.written.intensity:.1f} where its scores go through memory: {1e3 * both.fused.seconds:.1f} and "
+    f"{1e3 * both.written.seconds:.1f} ms"
+)
+conclude(
+    both.held,
+    f"The same {seen}. *FlashAttention* (Dao et al. 2022, arXiv:2205.14135) is that kernel on GPUs: it keeps "
+    "blocks of the scores in the cache, though its backward pass computes them again.",
+    f"Here {seen}. That can be: these scores are few, and a cache holds them.",
+)
 
 # %% [markdown]
-# Better code can lift a point that is below its roof (section 5). To get further right, a layer has
-# to move fewer bytes: fuse it with its neighbour, use fewer bits, or take more rows at a time, so
-# that each weight is used more often. (A point *above* the memory roof had its data in a cache.)
-# `roofline` is your exercise.
+# Better code can lift a point below its roof (section 5). To get further right, a layer has to move
+# fewer bytes: fuse it with its neighbour, use fewer bits, or take more rows at a time, so that each
+# weight is used more often. `roofline` is your exercise; `slurm/02_roofline.slurm` measures each node
+# of a cluster.
 #
 # ### Fresh memory, or memory that is kept *(more)*
 #
@@ -264,8 +318,8 @@ conclude(
 # %% [markdown]
 # ### The same on a GPU *(more)*
 #
-# Products of matrices from 256 to 8192 rows by number type; attention and GELU, operation by operation
-# and as one kernel; and what it costs to launch a kernel: what a GPU showed.
+# Products of matrices from 256 to 8192 rows by number type; attention over 2,048 tokens and GELU,
+# operation by operation and as one kernel; and what it costs to launch a kernel: what a GPU showed.
 
 # %% tags=["nbval-ignore-output"]
 try:
@@ -298,6 +352,19 @@ if of_gpu is not None:
         "not fill the device, whatever its type.",
         f"{seen}.",
     )
+    flash = attention_parts.on_gpu(of_gpu)
+    seen = (
+        f"attention over {flash.tokens:,} tokens takes {1e3 * flash.written:.1f} ms in four operations and "
+        f"{1e3 * flash.fused:.2f} ms in one kernel. Counted, that is {flash.written_intensity:.0f} and "
+        f"{flash.fused_intensity:,.0f} FLOP/byte, and the ridge is at {flash.ridge:.0f}"
+    )
+    conclude(
+        flash.held,
+        f"**Recorded.** Forward, {seen}. The scores alone keep the memory busy for {1e3 * flash.least:.1f} ms. The longer "
+        "the sequence, the further right the fused kernel gets (half the number of tokens, in 16 bits); with "
+        "scores in memory it stays where it is.",
+        f"Forward, {seen}.",
+    )
     launch_of = pictures.launches(of_gpu)
     asked, in_graph = 1e6 * launch_of.asked, launch_of.in_graph
     if in_graph is None:
@@ -320,13 +387,32 @@ if of_gpu is not None:
         )
 
 # %% [markdown]
+# ### From the host to the GPU *(more)*
+#
+# A GPU's memory has a bandwidth of its own, but the images come from the host's, over PCI Express.
+# Sixteen lanes of PCIe 5 carry 32 GT/s × 16 × 128/130 = 63 GB/s in each direction, where an H200's
+# memory has 4,800. On a node with eight H200s
+# [55 GB/s were measured](https://github.com/stas00/ml-engineering/tree/master/network#pcie) on each
+# link. A step of 1,000 CIFAR-10 images is 3 MB as bytes, 0.06 ms, and 12 MB, 0.22 ms, as float32: so
+# send bytes, and normalise on the GPU.
+#
+# The GPU copies by itself only from *pinned* memory, which Linux may not move or swap; other memory is
+# copied to a pinned buffer first. `DataLoader(…, pin_memory=True)` pins in a thread of its own, and
+# `images.to("cuda", non_blocking=True)` lets the host go on while the copy runs. Pinning takes time,
+# too: `images.pin_memory().to("cuda", non_blocking=True)` in the step itself can take
+# [twice as long](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html) as the plain
+# copy.
+
+# %% [markdown]
 # ## 3. The parts of ten years *(more)*
 #
 # Processors that networks were trained on, and today's. Rates are peaks in TFLOP/s, a
 # multiplication and an addition counted as two, on the part's fastest unit for that type. GB/s are
 # those of its memory, and of its links in one direction. The last column is for 16 bits. "–" means
 # that the row's sources do not give a figure, not that the part cannot do it. Each row has its
-# source, not each figure (end of this section).
+# source, not each figure (end of this section). AMD's parts run the same PyTorch scripts: its ROCm
+# has RCCL in the place of NCCL, and
+# [keeps the name](https://docs.pytorch.org/docs/stable/notes/hip.html) `torch.cuda`.
 
 # %%
 from hpml.modules.m02_hardware.lecture import hardware_picture, layer_on_parts
@@ -341,13 +427,14 @@ print(hardware.table())
 # %%
 figure = hardware_picture.flop_per_byte_picture(
     hardware.with_rates(),
-    title="FLOP for each byte: the V100 was the largest step; hardly any since the H100",
+    title="FLOP for each byte: in 16 bits hardly more since the H100, in 8 and 4 bits more",
 )
 publish_figure(
     "FLOP per byte by year",
     figure,
-    "Peak FLOP/s for floats of 16 bits, divided by the bandwidth of the memory (left) and of the "
-    "links (right), by year. GC2's memory is on the chip.",
+    "Peak FLOP/s for floats of 16 bits, and above, hollow, of the narrowest floats of the part, "
+    "divided by the bandwidth of the memory (left) and of the links (right), by year. GC2's memory "
+    "is on the chip.",
 )
 
 # %%
@@ -361,7 +448,8 @@ conclude(
     f"{p100.ridge():.0f}.",
     f"FLOP/s grew {grew.compute:.1f} times, memory {grew.memory:.1f} times, links {grew.links:.1f} times.",
 )
-growth = hardware.steps([p100, v100, h100, b200])
+shown = [p100, v100, h100, b200]
+growth, narrow = hardware.steps(shown), hardware.steps(shown, hardware.FLOATS)
 first, middle, last = (
     f"{memory:.1f} and {links:.1f} times"
     for memory, links in zip(growth.memory, growth.links, strict=True)
@@ -372,8 +460,17 @@ seen = (
 )
 conclude(
     growth.held,
-    f"{seen} The first step is the largest, and since the H100 ({h100.year}) both have nearly kept up.",
+    f"{seen} The first step is the largest, and in 16 bits both have nearly kept up since the H100 ({h100.year}).",
     seen,
+)
+seen = ", ".join(
+    f"{one.name} {one.ridge(hardware.FLOATS):,.0f} ({hardware.narrowest(one)})" for one in shown
+)
+conclude(
+    narrow.grows,
+    f"In its narrowest float each does more for a byte of memory than the one before: {seen} FLOP. But a number "
+    "of 8 or 4 bits is also a half or a quarter of the bytes: for each *number* the step is smaller.",
+    f"FLOP for each byte in the narrowest float: {seen}.",
 )
 
 # %% [markdown]
@@ -420,11 +517,18 @@ conclude(
 #   on the chip. All others have gigabytes beside it.
 # - **A CPU's peak** depends on its clock, which is lower while all cores use AVX-512.
 #
+# ### How large a batch hides the gradients? *(more)*
+#
 # In data parallel training each rank sends twice its gradients' bytes in a step (the ring of
-# lecture 01), while it computes.
+# lecture 01), while it computes. Inside a node they go over the part's own links. Between nodes they
+# go over ports of a network, today often InfiniBand with 400 Gbit/s for each GPU
+# ([eight in a node](https://learn.microsoft.com/azure/virtual-machines/sizes/gpu-accelerated/nd-mi300x-v5-series)),
+# and sometimes one for all eight. In a *fat tree* of switches all nodes can send at the same time
+# (Leiserson 1985, Fat-trees, IEEE Transactions on Computers C-34, pages 892–901); many are thinned out
+# further up.
 #
 # *Predict: with how many samples per rank and step does the computing take as long as sending the
-# gradients? Did that number grow?*
+# gradients, inside a node, and between nodes? Did that number grow?*
 
 # %%
 print(layer_on_parts.batches(["P100", "V100", "A100", "H100", "B200"]))
@@ -432,8 +536,25 @@ print(layer_on_parts.batches(["P100", "V100", "A100", "H100", "B200"]))
 # %% [markdown]
 # That is for layers that use each parameter once for a sample, as a transformer's do for a token:
 # 6 FLOP for each parameter (Kaplan et al. 2020, arXiv:2001.08361, table 1), and 2 × 2 bytes on the
-# links (Patarasuk and Yuan 2009). A convolution uses its parameters at each place of the image, and
-# needs fewer samples. The number grew: faster parts need larger batches to be kept busy.
+# links (Patarasuk and Yuan 2009). A ring leaves a node once and comes back once, so its eight ports
+# carry together what each GPU sends: with eight ports the network is nearly no slower than NVLink 4,
+# and with one it needs a batch eight times as large. A convolution uses its parameters at each place
+# of the image, and needs fewer samples. The number grew: faster parts need larger batches to be kept
+# busy. No latency is in it (section 1 has that).
+#
+# ### Which part for which task? *(more)*
+#
+# | your bottleneck is | compare | and ask |
+# |---|---|---|
+# | compute | TFLOP/s in the type that you train in | has your framework a kernel for that type? (section 5) |
+# | memory bandwidth | GB/s | can fewer bits or fusion move fewer bytes? |
+# | memory size | GB | weights, gradients, optimizer states and activations: section 11 |
+# | input | cores and local disk beside each GPU | images/s of your own loader: section 6 |
+# | communication | link GB/s, ports for each GPU | do the ranks fit into one node? |
+#
+# Then let a short run decide: samples/s on each candidate, divided into its price for an hour. The
+# part with the highest rate is often not the one with the cheapest sample. Prices change every month;
+# take today's.
 
 # %%
 print(hardware.sources())
@@ -547,8 +668,12 @@ conclude(
 )
 
 # %% [markdown]
-# int8 is for inference: an int8 tensor cannot have a gradient, and of two of them `a @ b` returns
-# sums that overflow without an error (the fast kernel is `torch._int_mm`).
+# int8 is for inference: an int8 tensor cannot have a gradient. The product `a @ b` of two int8 tensors
+# is int8 again, and overflows without an error (the fast kernel, `torch._int_mm`, returns int32).
+#
+# On GPUs there are floats of 8 bits (since the H100; E4M3 with three bits of mantissa, E5M2 with two)
+# and of 4 (since the B200). They need a scale for each tensor, or for each block of numbers
+# (Micikevicius et al. 2022, FP8 formats for deep learning, arXiv:2209.05433, sections 3 and 4).
 
 # %% [markdown]
 # ### Gradients too small for float16 *(more)*
@@ -559,8 +684,8 @@ conclude(
 # (Micikevicius et al. 2018, section 3.2). Too large a scale overflows to infinity: then the step is
 # skipped (PyTorch's `GradScaler` does so, and halves its scale).
 #
-# float16 is slow on most CPUs, so it is played: everything is float32, but each layer's gradient is
-# rounded to float16 before the layer below gets it.
+# float16 is slow on most CPUs, so only its rounding is imitated: everything is float32, but each
+# layer's gradient is rounded to float16 before the layer below gets it.
 #
 # *Predict: which share of the gradients becomes 0 without scaling? Does the training notice?*
 
@@ -586,7 +711,7 @@ seen = (
 )
 conclude(
     found.held,
-    f"**Answer.** {seen}. This network does not notice: with any scale from {' to '.join(map(power, found.good))} "
+    f"**Answer.** {seen}. In {len(wide.losses)} steps this network does not notice: with any scale from {' to '.join(map(power, found.good))} "
     f"the loss is within {found.apart:.3f} of float32's, {wide.loss:.3f}. Scaled by {power(found.low)}, "
     f"{wide.lost(found.low):.0%} are lost, and the loss is {low.loss:.2f} ({wide.losses[0]:.2f} in the first "
     f"step). Scaled by {power(found.high)}, they overflow: {high.skipped} of {len(wide.losses)} steps are skipped.",
@@ -601,7 +726,7 @@ conclude(
 # float32 and needs no scale
 # (Kalamkar et al. 2019, A study of BFLOAT16, arXiv:1905.12322, abstract).
 #
-# ### bfloat16 keeps the accuracy *(more)*
+# ### What bfloat16 costs and saves *(more)*
 #
 # `torch.autocast` computes convolutions and matrix products in bfloat16, and leaves the weights,
 # their update and the loss in float32. The course's training script does that with
@@ -615,7 +740,9 @@ if why:
     skip("three epochs in bfloat16", why)
 else:
     runs = mixed_precision.compare()
-    figure = mixed_precision.picture(runs, title="The same accuracy with bfloat16 as with float32")
+    figure = mixed_precision.picture(
+        runs, title="Three epochs, one seed: no accuracy is seen to be lost"
+    )
     publish_figure(
         "float32 and bfloat16 in training",
         figure,
@@ -634,8 +761,9 @@ if not why:
     seen = f"After {len(runs['fp32'].epochs)} epochs float32 has {wide:.1%}, bfloat16 {brain:.1%}"
     conclude(
         mixed_precision.same_accuracy(runs),
-        f"**Answer.** {seen} of the test images right. Of {tested:,} images the standard error is "
-        f"{(wide * (1 - wide) / tested) ** 0.5:.1%}.",
+        f"**Answer.** {seen} of the test images right. With {tested:,} images chance alone makes two accuracies "
+        f"differ by {(2 * wide * (1 - wide) / tested) ** 0.5:.1%} (one standard error), and this is one seed: a "
+        f"loss of less than about {mixed_precision.APART:.0%} would not be seen.",
         f"{seen}.",
     )
     quickest = mixed_precision.quickest_epochs(runs)
@@ -754,9 +882,9 @@ print(tried)
 
 # %% tags=["nbval-ignore-output"]
 full, asked, forced = tried.trials[1:4]
-best = tried.best
+best, alike = tried.best, ", ".join(f"`{setting}`" for setting in tried.alike)
 seen = f"The quickest step has `{best.setting}`: {1e3 * best.step:.0f} ms"
-if best is not full:
+if best.setting != full.setting:
     seen += f". `{full.setting}` alone has {1e3 * full.step:.0f} ms and {1e3 * tried.again.step:.0f} ms in two runs"
     if tried.differs_as_much:
         seen += ", which differ as much: here the number of threads is what counts"
@@ -765,6 +893,12 @@ conclude(
     f"**Answer.** {seen}. That is {tried.gain:.1f} times as fast as with one thread.",
     f"{seen}. That would be {tried.gain:.2f} times as fast as one thread, on {tried.cores} cores: other programs "
     "use them too.",
+)
+both = " and ".join(f"{1e3 * one.step:.0f}" for one in (full, tried.again))
+conclude(
+    bool(alike),
+    f"No different from `{full.setting}`, whose two runs take {both} ms: {alike}.",
+    f"Each setting differs from `{full.setting}`, whose two runs take {both} ms.",
 )
 seen = f"`{asked.setting}` gives PyTorch {asked.threads} threads on {tried.cores} cores"
 if asked.threads < forced.threads:
@@ -803,7 +937,6 @@ conclude(
 # reads of a pass over all of them:
 
 # %% tags=["nbval-ignore-output"]
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -815,7 +948,8 @@ from hpml.measure import loaders, loading, storage
 from hpml.modules.m02_hardware.lecture import metadata_server, storage_picture
 from hpml.predict.storage_epoch import SharedStorage
 
-FOLDER = Path(tempfile.mkdtemp(prefix="hpml-02-"))
+files = tempfile.TemporaryDirectory(prefix="hpml-02-")  # gone when the notebook's kernel ends
+FOLDER = Path(files.name)
 train = load().train
 images, labels = train.images[::5], train.labels[::5]  # 10,000 from all over the training set
 passes = storage.passes(images, labels, storage.places(FOLDER), keep=["disk"])
@@ -832,14 +966,14 @@ display(table)
 # which format reads the most bytes, once the order is shuffled?
 
 # %% tags=["nbval-ignore-output"]
-files, hdf5 = table.cost("files", "shuffled"), table.cost("HDF5", "shuffled")
+small, hdf5 = table.cost("files", "shuffled"), table.cost("HDF5", "shuffled")
 mapped, most = table.cost("memory map", "shuffled"), table.most_opens(without="files")
 conclude(
-    (files.opens, files.reads, mapped.reads) == (10_000, 20_000, 0) and most <= 10,
-    f"**Answer.** Files take {files.opens:,} opens and {files.reads:,} reads: one read that returns the image, "
+    (small.opens, small.reads, mapped.reads) == (10_000, 20_000, 0) and most <= 10,
+    f"**Answer.** Files take {small.opens:,} opens and {small.reads:,} reads: one read that returns the image, "
     f"and one that finds the end of the file. No other format takes more than {most} opens. The "
     f"memory map takes {mapped.reads} reads: its pages come by {mapped.faults:,} page faults.",
-    f"files took {files.opens:,} opens and {files.reads:,} reads, the memory map {mapped.reads} "
+    f"files took {small.opens:,} opens and {small.reads:,} reads, the memory map {mapped.reads} "
     f"reads, the others up to {most} opens: the libraries here read in another way.",
 )
 conclude(
@@ -857,11 +991,11 @@ conclude(
 # where the disk's cache is warm?*
 
 # %% tags=["nbval-ignore-output"]
-title = f"Shuffled, the memory map is {table.gains['memory map'].warm:.1f} times as fast as files"
+title = f"Shuffled and warm, the memory map is {table.gains['memory map'].warm:.1f} times as fast as files"
 publish_figure(
     "six formats of the same images",
     storage_picture.storage_picture(passes, title=title),
-    f"10,000 images of 3,073 bytes read in order and shuffled; {table.caches}.",
+    f"10,000 images of 3,073 bytes read in order and shuffled, one pass each; {table.caches}.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -886,17 +1020,23 @@ conclude(
     + f" With a warm cache no faster than files, or hardly: {slow}." * bool(slow),
     f"the memory map was {mapped.warm:.1f} times as fast as files: other work had the cores.",
 )
-counts = table.opens_and_reads("files", "shuffled")
+counts, in_memory = table.opens_and_reads("files", "shuffled"), table.against_memory("files")
+apart = "; ".join(
+    f"{order} {shm / warm:.2f} times as fast" for order, (warm, shm) in in_memory.items()
+)
 conclude(
     len(set(counts.values())) == 1,
-    f"No place saves an open or a read: {' and '.join(counts)} have the same. `/dev/shm` saves the "
-    "way to the disk, and a warm cache has saved that already.",
-    f"opens and reads differ: {counts}.",
+    f"`/dev/shm` against the disk's warm cache, files, one pass each: {apart or 'there is no disk to compare with'}. "
+    f"No place saves an open or a read ({' and '.join(counts)} have the same); `/dev/shm` saves the way to the "
+    "disk, which a warm cache has saved already, and what a file system on a disk does at each open.",
+    f"opens and reads differ: {counts}; `/dev/shm` against a warm cache: {apart}.",
 )
 
 # %% [markdown]
 # A copy in `/dev/shm` helps where the cache does not keep your data, for instance on a network file
-# system.
+# system. *Staging* does that for a whole job: `sbatch slurm/02_staging.slurm` has one rank of each
+# node copy the images to the node's own disk or memory, trains from there, and removes them, also
+# when the job fails or is cancelled. The shared file system is read once, not once for each epoch.
 
 # %% [markdown]
 # ### Many nodes, one metadata server *(more)*
@@ -905,8 +1045,12 @@ conclude(
 # on metadata servers (MDS), and contents on object storage targets (OST). A large file is cut into
 # *stripes* (by default one OST for a file, and pieces of 4 MiB; `lfs setstripe` changes both), so
 # that many OSTs send at the same time
-# ([Lustre wiki](https://wiki.lustre.org/Lustre_Striping_Best_Practices)). A file of 3 KB lies on one
-# OST, whatever you set, and costs a round trip to the MDS before its first byte. **GPFS** (IBM
+# ([Lustre wiki](https://wiki.lustre.org/Lustre_Striping_Best_Practices)): `lfs setstripe -c 8 folder`
+# spreads each new file in a folder over eight OSTs. A file of 3 KB has one stripe however many you ask
+# for, and costs a round trip to the MDS and one to its OST. Since Lustre 2.11 a site can save the
+# second: with *Data-on-MDT*, `lfs setstripe -E 1M -L mdt -E -1 folder`, the first megabyte of a file is
+# kept beside its name ([Lustre manual](https://doc.lustre.org/lustre_manual.xhtml), "Data on MDT"). The
+# open remains. **GPFS** (IBM
 # Storage Scale) cuts all files into blocks over all disks and has no fixed metadata server: nodes
 # hand out lock *tokens*, and one of the nodes that use a file keeps its metadata (Schmuck and Haskin,
 # *GPFS: A Shared-Disk File System for Large Computing Clusters*, FAST 2002, sections 2 and 3). In
@@ -927,10 +1071,11 @@ publish_figure(
 # creating one at 500 and 15,000 (*Dell Storage for HPC with Intel Enterprise Edition for Lustre*,
 # figure 12). All users share what the servers have.
 #
-# This machine has no Lustre, so its metadata server is **played by waiting**: an answer takes 1 ms,
+# This machine has no Lustre, so its metadata server is **imitated by waiting**: an answer takes 1 ms,
 # and there are at most 2,000 answers per second. Everything else is left out.
 #
-# *Predict: one client opens about 670 files per second. How many do 2, 4 and 16 clients open?*
+# *Predict: one client waits 1 ms for an answer and 1/2,000 s for its turn, and so opens about 670 files
+# per second. How many do 2, 4 and 16 clients open?*
 
 # %% tags=["nbval-ignore-output"]
 model = SharedStorage(opens_per_second=2_000, latency=1e-3, bandwidth=1e9)
@@ -1027,7 +1172,7 @@ print(table.beside_loaders(rates))
 # A step reads a batch, then computes on it. The disk waits for the processor, and the processor for
 # the disk. **Prefetching** has another thread read the next batch meanwhile.
 #
-# Both are played by waiting here: 30 ms to read, 50 ms to compute.
+# Both are imitated by waiting here: 30 ms to read, 50 ms to compute.
 #
 # *Predict: how long does a step take without prefetching, and how long with one batch read ahead?
 # And with four?*
@@ -1041,12 +1186,12 @@ read, compute = (lambda _: time.sleep(0.03)), (lambda _: time.sleep(0.05))
 played = {ahead: prefetching.steps(read, compute, batches=8, ahead=ahead) for ahead in (0, 1, 4)}
 took = {ahead: 1e3 * prefetching.step_seconds(spans) for ahead, spans in played.items()}
 publish_figure(
-    "prefetching, played",
+    "prefetching, imitated",
     prefetching.picture(
         {f"{ahead} read ahead: {took[ahead]:.0f} ms a step": played[ahead] for ahead in played},
         title="With a batch read ahead, a step takes the maximum, not the sum",
     ),
-    "Eight steps played by waiting, 30 ms to read and 50 ms to compute.",
+    "Eight steps imitated by waiting, 30 ms to read and 50 ms to compute.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -1073,7 +1218,7 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 real = prefetched_training.train(FOLDER / "disk/files", batch_size=250)
-shutil.rmtree(FOLDER)
+files.cleanup()
 alone, together = (1e3 * prefetching.step_seconds(spans) for spans in real.values())
 publish_figure(
     "prefetching, for real",
@@ -1290,8 +1435,8 @@ if times is not None:
     conclude(
         waits.held,
         f"**Answer.** Two ranks on one CPU waited for it {seen}. On one CPU each ran for {waits.ran:.2f} s and "
-        f"waited {waits.waited:.2f} s. Half of a training would be lost, and nothing fails: no error, no warning, "
-        "and `top` shows the CPU at 100 %.",
+        f"waited {waits.waited:.2f} s: a rank has a part of a CPU, and nothing fails. No error, no warning, and "
+        "`top` shows the CPU at 100 %.",
         f"two ranks on one CPU waited {seen}. Other programs on this machine wait for its CPUs as well.",
     )
 
@@ -1333,6 +1478,10 @@ conclude(
 # %% [markdown]
 # A second hardware thread fills the gaps while the first waits for memory. A matrix product hardly
 # waits: both would share the same multipliers. So give a rank that computes one CPU of each core.
+#
+# Since SLURM 22.05 `srun` does not take `--cpus-per-task` from `sbatch`: give it to `srun` again, or
+# set `SRUN_CPUS_PER_TASK` ([sbatch](https://slurm.schedmd.com/sbatch.html), `--cpus-per-task`). Else
+# each rank has one CPU, and all its threads share it.
 #
 # `--distribution` says how ranks are dealt out: `block:block` fills the first socket before the
 # second; the default, `block:cyclic`, takes the sockets in turn.
@@ -1377,8 +1526,8 @@ conclude(
 # | parameters | 4 for each |
 # | gradients | 4 for each parameter that is trained |
 # | optimizer states | 0 with SGD, 4 with momentum, 8 with Adam, for each parameter that is trained |
-# | activations: what layers keep for `backward` | go by the batch |
-# | other tensors: images, gradients on their way, what an operator needs while it runs | some by the batch |
+# | activations: what layers keep for `backward` | grow with the batch |
+# | other tensors: images, gradients on their way, what an operator needs while it runs | some grow with the batch |
 # | workspace: what libraries and Python take besides tensors | a few MB here |
 #
 # We train three networks with Adam, with three batches each. Every tensor is counted as it is made
@@ -1397,7 +1546,7 @@ from hpml.predict.training_memory import (
 )
 
 taken = training_memory.measure()
-figure = bars(taken, title="Activations go by the batch; 16 bytes for each parameter do not")
+figure = bars(taken, title="Activations grow with the batch; 16 bytes for each parameter do not")
 publish_figure("what training takes", figure, "Peak memory of a step with Adam, by kind.")
 
 # %% tags=["nbval-ignore-output"]
@@ -1512,7 +1661,7 @@ conclude(
 # %% [markdown]
 # The clock shows a slow loader: it is a phase of its own. The other four are inside *forward* and
 # *backward*, where the clock cannot tell them apart: one core in use, or all of them shared; numbers
-# of eight bytes; channels that lie far apart. So look in this order, from cheap to dear:
+# of eight bytes; channels that lie far apart. So look in this order, from cheap to expensive:
 #
 # 1. **Look**: dtype, memory format, threads, binding. It costs a print.
 # 2. **Count**: processor time against the clock, waiting, bytes. It costs a run.

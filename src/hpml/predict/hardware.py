@@ -124,7 +124,7 @@ def growth(older: Part, newer: Part) -> Growth:
 
 class Steps(NamedTuple):
     """From part to part, how many times FLOP per byte grew: of memory, and of the links. `held`:
-    both the most in the first step, and hardly in the last; `grows`: clearly in the last as well."""
+    both the most in the first step, and hardly in the last; `grows`: clearly in the last, too."""
 
     held: bool
     memory: list[float]

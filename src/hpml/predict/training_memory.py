@@ -1,7 +1,7 @@
 """What a training step with Adam in float32 takes for each parameter, beside what was measured.
 
 4 bytes for the parameter, 4 for its gradient, 8 for Adam's two moments (Rajbhandari et al. 2020,
-ZeRO, section 3.1, counts the same for mixed precision). Activations go by the batch.
+ZeRO, section 3.1, counts the same for mixed precision). Activations grow with the batch.
 """
 
 from collections.abc import Mapping, Sequence

@@ -38,5 +38,7 @@ def test_a_bar_for_each_link_and_the_least_its_rate_allows():
 
 def test_memory_is_that_of_the_rank_that_held_most():
     ranks = [SimpleNamespace(peak_bytes=n) for n in (2_000_000, 3_000_000)]
-    assert memory(SimpleNamespace(ranks=ranks)).startswith("memory: a rank held at most 3 MB, with")
+    assert memory(SimpleNamespace(ranks=ranks)).startswith(
+        "memory: a rank held at most 3 MB, freed"
+    )
     assert "does not count" in memory(SimpleNamespace(ranks=[SimpleNamespace(peak_bytes=None)]))

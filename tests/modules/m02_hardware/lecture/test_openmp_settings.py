@@ -48,6 +48,13 @@ def test_a_setting_that_nobody_reads_is_no_winner():
     assert found.best.setting == "OMP_NUM_THREADS=2"
 
 
+def test_the_quicker_run_of_a_setting_counts_and_what_lies_between_both_is_alike():
+    found = tried(OMP_is_1=0.2, OMP_is_2=0.15, KMP_is_0=0.12, GOMP_is_1=0.19)
+    found = replace(found, again=Trial("OMP=2", 0.1, 0.1))
+    assert (found.best.setting, found.gain) == ("OMP=2", 2.0)
+    assert found.alike == ["KMP=0"]
+
+
 def test_where_the_libraries_are_not_known_every_setting_may_win():
     found = tried(OMP_NUM_THREADS_is_1=0.2, KMP_BLOCKTIME_is_0=0.1)
     assert replace(found, libraries=()).best.setting == "KMP_BLOCKTIME=0"

@@ -46,6 +46,17 @@ def test_rates_and_counts_can_be_asked_for():
     }
 
 
+def test_a_warm_cache_is_compared_with_memory_in_images_per_second():
+    assert StorageTable(PASSES).against_memory("files") == {}
+    memory = [
+        Pass("files", "/dev/shm", order, taken(0.2, 1, 1, 1)) for order in ("in order", "shuffled")
+    ]
+    assert StorageTable(PASSES + memory).against_memory("files") == {
+        "in order": (2000, 5000),
+        "shuffled": (4000, 5000),
+    }
+
+
 def test_a_machine_without_a_disk_has_one_place():
     passes = [Pass("files", "/dev/shm", "in order", PASSES[0].cost)]
     assert StorageTable(passes).warm_and_cold() == ("/dev/shm", "/dev/shm")

@@ -74,8 +74,8 @@ def memory(run: Evidence) -> str:
     if not held:
         return "memory: this system does not count it"
     return (
-        f"memory: a rank held at most {max(held) / 1e6:,.0f} MB, with what it had freed and kept "
-        "(section 11 counts without that)"
+        f"memory: a rank held at most {max(held) / 1e6:,.0f} MB, freed memory that it keeps among "
+        "them (section 11 leaves that out)"
     )
 
 

@@ -15,6 +15,7 @@ LOOKS = {
     "sign": {"facecolor": "white", "hatch": ""},
     "exponent: the range": {"facecolor": PALETTE[0], "hatch": "//"},
     "mantissa: the step": {"facecolor": PALETTE[1], "hatch": ""},
+    "whole number": {"facecolor": PALETTE[2], "hatch": "xx"},
     "stored, not read": {"facecolor": "white", "hatch": "...."},
 }
 COLUMNS = ("largest", "smallest above 0", "step after 1")
@@ -28,7 +29,9 @@ def bits(formats: Sequence[NumberFormat] = FORMATS, *, title: str = "") -> Figur
     width = max(one.stored for one in formats)
     for row, one in enumerate(formats):
         unread = one.stored - one.bits
-        kinds = [0] + [1] * one.exponent + [2] * one.mantissa + [3] * unread
+        kinds = [0] + [1] * one.exponent + [2] * one.mantissa + [4] * unread
+        if not one.exponent:  # two's complement: no bit of it is a sign alone
+            kinds = [3] * one.bits
         for place, kind in enumerate(kinds):
             look = {"edgecolor": "black", "linewidth": 0.6, **LOOKS[names[kind]]}
             axes.add_patch(Rectangle((place, row - 0.35), 1, 0.7, **look))
@@ -44,7 +47,7 @@ def bits(formats: Sequence[NumberFormat] = FORMATS, *, title: str = "") -> Figur
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     handles = [Patch(edgecolor="black", label=name, **look) for name, look in LOOKS.items()]
-    figure.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False)
+    figure.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 

@@ -9,6 +9,7 @@ from hpml.machine.resources import usable_cores
 
 SCRIPT = Path(__file__).with_name("step_torch.py")
 CLEAR = 1.15  # times as fast: the least gain that counts as one
+ALIKE = 1.05  # times the slower of two runs of one setting, or less of the quicker: no difference
 TOO_GOOD = 1.3  # times the cores: more means that other programs had a core while one was tried
 
 
@@ -47,11 +48,12 @@ class Tried:
 
     @property
     def best(self) -> Trial:
-        """The quickest trial, of those whose variables a loaded library reads."""
+        """The quickest trial, of those whose variables a loaded library reads; the second with the
+        quicker of its two runs."""
         unread = [name for name, there in self.known.items() if self.libraries and not there]
         tried = [
             one for one in self.trials if not any(f"{name}=" in one.setting for name in unread)
-        ]
+        ] + [self.again]
         return min(tried, key=lambda one: one.step)
 
     @property
@@ -69,6 +71,13 @@ class Tried:
         """Whether the two runs of the second setting differ by as much as the best gains."""
         both = self.trials[1].step, self.again.step
         return min(both) - self.best.step <= max(both) - min(both)
+
+    @property
+    def alike(self) -> list[str]:
+        """Settings whose step takes no more and no less than the two runs of the second one do."""
+        both = self.trials[1].step, self.again.step
+        low, high = min(both) / ALIKE, max(both) * ALIKE
+        return [one.setting for one in self.trials[2:] if low <= one.step <= high]
 
     @property
     def known_library(self) -> bool:

@@ -94,7 +94,7 @@ FAULTS = (
     ),
     Fault(
         "threads",
-        "OMP_NUM_THREADS=1, as torchrun sets it unasked",
+        "OMP_NUM_THREADS=1, as torchrun sets it by itself",
         "a thread for each core that the rank has",
         Setting(threads=1),
     ),

@@ -65,6 +65,17 @@ class StorageTable:
             if (one.format, one.order) == (format, order)
         }
 
+    def against_memory(self, format: str) -> dict[str, tuple[float, float]]:
+        """Images/s from a warm cache and from /dev/shm, by order; {} where there is no /dev/shm."""
+        rates = {(one.place, one.order): one.cost.rate for one in self.passes
+                 if one.format == format}  # fmt: skip
+        warm, _ = self.warm_and_cold()
+        return {
+            order: (rates[warm, order], rates["/dev/shm", order])
+            for order in (IN_ORDER, SHUFFLED)
+            if warm != "/dev/shm" and ("/dev/shm", order) in rates
+        }
+
     def warm_and_cold(self) -> tuple[str, str]:
         """Names of the places with a warm and a cold cache; a tmpfs alone is both."""
         there = [one.place for one in self.passes]
