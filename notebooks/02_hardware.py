@@ -44,7 +44,7 @@ from hpml.publish import conclude, publish_figure, skip
 # the course's network, each on 64 images a step.
 #
 # *Predict: what takes the most of a step over a link of 1 Gbit/s: loading, forward and backward, the
-# update, or communicating? And over 100 Mbit/s?*
+# update, or communicating? And over 100 Mbit/s? What do 256 GPUs add, bytes or messages?*
 
 
 # %%
@@ -107,24 +107,20 @@ if not no_link:
         found.held,
         f"**Answer.** At 1 Gbit/s *{found.fast}* takes the most, {found.fast_share:.0%} of the step; at 100 "
         f"Mbit/s it is *{found.slow}*, {found.slow_share:.0%}. The same program on the same processor has "
-        "another bottleneck, because one part of the machine has changed.",
+        "another bottleneck: one part of the machine has changed.",
         f"*{found.fast}* took the most at 1 Gbit/s ({found.fast_share:.0%}), *{found.slow}* at 100 Mbit/s "
         f"({found.slow_share:.0%}). That can be: other programs use these cores too.",
     )
-
-# %% [markdown]
-# *And on 256 GPUs: what makes a step of this network longer there, bytes or the number of messages?*
 
 # %% tags=["nbval-ignore-output"]
 scaled = step_at_scale.at_scale(kept.recorded("training"))
 conclude(
     scaled.held,
-    f"**Answer.** One H200 computes a step with {scaled.batch:,} images in {1e3 * scaled.compute:.1f} ms (recorded). "
-    f"By data sheet, a ring of {scaled.ranks}, eight in a node and each with a port of 400 Gbit/s, adds "
-    f"{1e3 * scaled.latency:.1f} ms for the latency of its messages and {1e3 * scaled.bytes:.2f} ms for the "
-    f"bytes: {scaled.share:.0%} of a step that overlaps nothing. So latency is the bottleneck. NCCL also has "
-    "trees, with fewer messages; a network with a hundred times the parameters would wait for bytes. Module 08 "
-    "measures this model.",
+    f"**At 256 GPUs.** One {scaled.device} computes a step with {scaled.batch:,} images in {1e3 * scaled.compute:.1f} ms (recorded). "
+    f"By data sheet, a ring of {scaled.ranks}, eight in a node and a port of 400 Gbit/s for each, adds "
+    f"{1e3 * scaled.latency:.1f} ms for the latency of its messages and {1e3 * scaled.bytes:.2f} ms for bytes: "
+    f"{scaled.share:.0%} of a step without overlap. The bottleneck is latency. Trees and larger buckets "
+    "need fewer messages (module 08).",
     f"Computing takes {1e3 * scaled.compute:.1f} ms, latency {1e3 * scaled.latency:.1f} ms, bytes "
     f"{1e3 * scaled.bytes:.2f} ms.",
 )
@@ -136,21 +132,12 @@ conclude(
 # %% [markdown]
 # ## 2. This machine's roofline
 #
-# What a core computes on comes from a cache, and what is in no cache comes from memory. This is your
-# node. A *socket* holds one processor, a *NUMA node* is cores with the memory next to them, and a
-# *CPU* is what Linux may run a thread on:
+# What a core computes on comes from a cache, and what is in no cache comes from memory.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
 from hpml.measure.bandwidth import data_caches, sweep, working_sets
-from hpml.modules.m02_hardware.lecture import (
-    attention_parts,
-    lstopo,
-    machine_roofline,
-    roofline,
-)
-
-lstopo.draw_node()
+from hpml.modules.m02_hardware.lecture import attention_parts, machine_roofline, roofline
 
 # %% [markdown]
 # ### What a cache is worth *(more)*
@@ -236,9 +223,7 @@ print(machine_roofline.binding_table(works, all_cores))
 
 # %% tags=["nbval-ignore-output"]
 found = machine_roofline.sides(works, all_cores)
-left, right, near = (
-    ", ".join(work.name for work in some) for some in (found.memory, found.compute, found.near)
-)
+left, right = (", ".join(work.name for work in some) for some in (found.memory, found.compute))
 far = ", ".join(f"{work.name} {work.share(all_cores):.0%}" for work in found.far)
 if not (left and right):
     conclude(
@@ -251,25 +236,12 @@ else:
     conclude(
         found.held,
         f"**Answer.** The ridge is at {all_cores.ridge:.1f} FLOP/byte ({all_cores.name}). Left of it, *memory* "
-        f"is the limit: {left}. Right of it, *compute* is: {right}. The fastest on the left ({found.slow.name}) "
-        f"reaches {slow} GFLOP/s, the fastest on the right ({found.fast.name}) {fast}. More than half of what the "
-        f"limit allows: {near or 'none'}."
-        + f" The others reach less ({far}): they move bytes that are not counted (a normalisation reads its "
-        "input twice, and what is overwritten is often fetched first), or their code could be better."
-        * bool(far),
+        f"is the limit: {left}, at best {slow} GFLOP/s here. Right of it, *compute* is: {right}, up to {fast}."
+        + f" Less than half of what the limit allows: {far}. These move bytes that are not counted (a normalisation "
+        "reads its input twice), or their code could be better." * bool(far),
         f"{found.slow.name} reached {slow} GFLOP/s, {found.fast.name} {fast}. That can be: other programs use "
         "these cores too.",
     )
-highest = max(works, key=lambda work: work.share(all_cores))
-seen = (
-    f"The roof's own measurements differ by {spread:.0%}, and the highest point ({highest.name}) is at "
-    f"{highest.share(all_cores):.0%} of its roof"
-)
-conclude(
-    not machine_roofline.above(works, all_cores, spread),
-    f"{seen}.",
-    f"{seen}: more than that. Then the roof was measured while other programs had the memory, and is too low.",
-)
 both = attention_parts.compare(works, all_cores)
 seen = (
     f"attention itself does {both.fused.intensity:.0f} FLOP for each byte in one kernel, and "
@@ -278,8 +250,8 @@ seen = (
 )
 conclude(
     both.held,
-    f"The same {seen}. *FlashAttention* (Dao et al. 2022, arXiv:2205.14135) is that kernel on GPUs: it keeps "
-    "blocks of the scores in the cache, though its backward pass computes them again.",
+    f"And {seen}. *FlashAttention* (Dao et al. 2022, arXiv:2205.14135) is such a kernel for GPUs: blocks of the "
+    "scores stay in the cache, and backward computes them again.",
     f"Here {seen}. That can be: these scores are few, and a cache holds them.",
 )
 
@@ -289,6 +261,24 @@ conclude(
 # weight is used more often. `roofline` is your exercise; `slurm/02_roofline.slurm` measures each node
 # of a cluster.
 #
+# ### Is the roof a roof? *(more)*
+#
+# A point above its roof would mean that the roof was measured too low, or that the data were in a
+# cache. Memory was measured before the layers, after each of them, and at the end.
+
+# %% tags=["nbval-ignore-output"]
+highest = max(works, key=lambda work: work.share(all_cores))
+seen = (
+    f"The roof's own measurements differ by {spread:.0%} (the best over the median), and the highest point, "
+    f"{highest.name}, is at {highest.share(all_cores):.0%} of its roof"
+)
+conclude(
+    not machine_roofline.above(works, all_cores, spread),
+    f"No point is above its roof by more than that differs. {seen}.",
+    f"{seen}: above it by more. Then other programs had the memory while the roof was measured, and it is too low.",
+)
+
+# %% [markdown]
 # ### Fresh memory, or memory that is kept *(more)*
 #
 # One thing that holds a layer back is not in the picture: where its tensors come from.
@@ -796,9 +786,6 @@ if not why:
 from hpml.modules.m02_hardware.lecture import engines, onednn_kernels, openmp_settings
 
 measured = engines.compare(ResidualNetwork(), torch.randn(32, 3, 32, 32))
-print(engines.table(measured))
-
-# %% tags=["nbval-ignore-output"]
 publish_figure(
     "one network by three engines",
     engines.picture(measured),
@@ -833,8 +820,14 @@ conclude(
 #
 # ### Which kernel was it? *(more)*
 #
-# `caffe time` printed tables like the one above for two engines (Jia et al. 2014, Caffe). The name
-# of the kernel is not in them. With `ONEDNN_VERBOSE=1` oneDNN prints a line for each that it runs.
+# As `caffe time` printed it for two engines (Jia et al. 2014, Caffe), layer by layer:
+
+# %% tags=["nbval-ignore-output"]
+print(engines.table(measured))
+
+# %% [markdown]
+# The name of the kernel is not in it. With `ONEDNN_VERBOSE=1` oneDNN prints a line for each that it
+# runs.
 #
 # *Predict: does bfloat16 use other kernels?*
 
@@ -1169,8 +1162,8 @@ print(table.beside_loaders(rates))
 # %% [markdown]
 # ## 7. Prefetching: from the sum to the maximum
 #
-# A step reads a batch, then computes on it. The disk waits for the processor, and the processor for
-# the disk. **Prefetching** has another thread read the next batch meanwhile.
+# A step reads a batch, then computes on it: disk and processor wait for each other. **Prefetching**
+# has another thread read the next batch meanwhile.
 #
 # Both are imitated by waiting here: 30 ms to read, 50 ms to compute.
 #
@@ -1404,8 +1397,14 @@ conclude(
 # *NUMA nodes* (non-uniform memory access), each with cores and the memory next to them; a *core* has
 # one or two *hardware threads*, which share its arithmetic units. Linux numbers the hardware threads
 # and calls each a *CPU*. A rank may run on all CPUs until somebody *binds* it to some; its threads
-# may then use just these.
-#
+# may then use just these. This is your node:
+
+# %% tags=["nbval-ignore-output"]
+from hpml.modules.m02_hardware.lecture import lstopo, placement, srun_binding
+
+lstopo.draw_node()
+
+# %% [markdown]
 # Linux places memory on the NUMA node of the CPU that writes to it first (*first touch*; the kernel's
 # NUMA memory policy calls it local allocation). A rank that moves to the other socket afterwards
 # leaves its memory behind, and every access crosses the link between the sockets. Bind it, and it
@@ -1415,8 +1414,6 @@ conclude(
 # how long if both are bound to the same CPU? Does anything warn you?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import placement, srun_binding
-
 times = placement.measure(placement.placements()) if placement.available() else None
 if times is not None:
     publish_figure(
@@ -1503,7 +1500,7 @@ conclude(
 # machine is in module 05.
 #
 # `lstopo` draws the machine that you are on (package `hwloc` of Debian and Ubuntu; `module load hwloc`
-# on many clusters), `numactl --hardware` and `lscpu --extended` print it. The picture in section 2 is
+# on many clusters), `numactl --hardware` and `lscpu --extended` print it. The picture above is
 # from `lstopo` where that is installed; else the library draws it, from the same files in `/sys`.
 #
 # **What to do on a cluster.** One rank for each GPU, on the GPU's NUMA node; without GPUs, one rank

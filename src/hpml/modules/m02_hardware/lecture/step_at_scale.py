@@ -17,6 +17,7 @@ class AtScale(NamedTuple):
     bytes. `held`: it is the latency that counts, and it is a clear part of the step."""
 
     held: bool
+    device: str  # as its vendor names it
     ranks: int
     batch: int  # images on each
     compute: float
@@ -44,4 +45,4 @@ def at_scale(one: Recorded, ranks: int = 256) -> AtScale:
     latency = len(buckets(training)) * bucket_seconds(training, 0.0, ranks)
     sent = step.exposed - latency
     held = latency > 2 * sent and step.exposed > 0.1 * step.compute
-    return AtScale(held, ranks, batch, step.compute, latency, sent)
+    return AtScale(held, one.device["name"], ranks, batch, step.compute, latency, sent)
