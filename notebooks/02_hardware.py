@@ -242,17 +242,17 @@ else:
         f"{found.slow.name} reached {slow} GFLOP/s, {found.fast.name} {fast}. That can be: other programs use "
         "these cores too.",
     )
-both = attention_parts.compare(works, all_cores)
+both, flash = attention_parts.compare(works), attention_parts.on_gpu(kept.recorded("roofline"))
 seen = (
-    f"attention itself does {both.fused.intensity:.0f} FLOP for each byte in one kernel, and "
-    f"{both.written.intensity:.1f} where its scores go through memory: {1e3 * both.fused.seconds:.1f} and "
-    f"{1e3 * both.written.seconds:.1f} ms"
+    f"Attention itself does {both.fused.intensity:.0f} FLOP for each byte in one kernel, and "
+    f"{both.written.intensity:.1f} where its scores go through memory"
 )
 conclude(
-    both.held,
-    f"And {seen}. *FlashAttention* (Dao et al. 2022, arXiv:2205.14135) is such a kernel for GPUs: blocks of the "
-    "scores stay in the cache, and backward computes them again.",
-    f"Here {seen}. That can be: these scores are few, and a cache holds them.",
+    both.held and flash.held,
+    f"{seen}. *FlashAttention* (Dao et al. 2022, arXiv:2205.14135) is such a kernel for GPUs. Here the two take "
+    f"{1e3 * both.fused.seconds:.0f} and {1e3 * both.written.seconds:.0f} ms; a recorded GPU, whose ridge is at "
+    f"{flash.ridge:.0f}, takes {1e3 * flash.fused:.1f} and {1e3 * flash.written:.1f} ms for {flash.tokens:,} tokens.",
+    f"{seen}.",
 )
 
 # %% [markdown]
@@ -268,14 +268,13 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 highest = max(works, key=lambda work: work.share(all_cores))
-seen = (
-    f"The roof's own measurements differ by {spread:.0%} (the best over the median), and the highest point, "
-    f"{highest.name}, is at {highest.share(all_cores):.0%} of its roof"
-)
+seen = f"the highest, {highest.name}, is at {highest.share(all_cores):.0%} of its roof"
 conclude(
     not machine_roofline.above(works, all_cores, spread),
-    f"No point is above its roof by more than that differs. {seen}.",
-    f"{seen}: above it by more. Then other programs had the memory while the roof was measured, and it is too low.",
+    f"No point is above its roof by more than the roof's own measurements differ, {spread:.0%} (the best over the "
+    f"median): {seen}.",
+    f"The roof's measurements differ by {spread:.0%}, and {seen}. Then other programs had the memory while the "
+    "roof was measured, and it is too low.",
 )
 
 # %% [markdown]

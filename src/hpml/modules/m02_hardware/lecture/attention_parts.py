@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from hpml.modules.m02_hardware.lecture.roofline import MEMORY, Roof, Work
+from hpml.modules.m02_hardware.lecture.roofline import Work
 from hpml.record.kept import Recorded
 from hpml.record.roofline import HEADS
 
@@ -61,21 +61,19 @@ def parts(
 
 
 class Comparison(NamedTuple):
-    """Attention itself both ways. `held`: fused it does more FLOP for each byte, and is faster;
-    `bound`: the scores, where they are written, put it left of the ridge."""
+    """Attention itself both ways. `held`: fused it does at least twice as many FLOP for each byte.
+    Whether it is faster, too, depends on where the ridge is, and on the kernel."""
 
     held: bool
-    bound: bool
     fused: Work
     written: Work
 
 
-def compare(works: Sequence[Work], roof: Roof) -> Comparison:
-    """From pieces of work that include both, and the roof above them."""
+def compare(works: Sequence[Work]) -> Comparison:
+    """From pieces of work that include both."""
     by_name = {work.name: work for work in works}
     fused, written = by_name[FUSED], by_name[WRITTEN]
-    held = fused.intensity > written.intensity and fused.seconds < written.seconds
-    return Comparison(held, roof.binding(written.intensity) == MEMORY, fused, written)
+    return Comparison(fused.intensity > 2 * written.intensity, fused, written)
 
 
 def forward_intensities(tokens: int, width: int, itemsize: int = 2) -> tuple[float, float]:
