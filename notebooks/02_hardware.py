@@ -455,10 +455,11 @@ conclude(
 seen = ", ".join(
     f"{one.name} {one.ridge(hardware.FLOATS):,.0f} ({hardware.narrowest(one)})" for one in shown
 )
+numbers = ", ".join(f"{hardware.flops_per_number(one):.0f}" for one in shown)
 conclude(
     narrow.grows,
-    f"In its narrowest float each does more for a byte of memory than the one before: {seen} FLOP. But a number "
-    "of 8 or 4 bits is also a half or a quarter of the bytes: for each *number* the step is smaller.",
+    f"In its narrowest float each does more for a byte of memory than the one before: {seen} FLOP. But narrow "
+    f"numbers are also fewer bytes. For each *number* that comes from memory it is {numbers} FLOP.",
     f"FLOP for each byte in the narrowest float: {seen}.",
 )
 
@@ -526,7 +527,7 @@ print(layer_on_parts.batches(["P100", "V100", "A100", "H100", "B200"]))
 # That is for layers that use each parameter once for a sample, as a transformer's do for a token:
 # 6 FLOP for each parameter (Kaplan et al. 2020, arXiv:2001.08361, table 1), and 2 × 2 bytes on the
 # links (Patarasuk and Yuan 2009). A ring leaves a node once and comes back once, so its eight ports
-# carry together what each GPU sends: with eight ports the network is nearly no slower than NVLink 4,
+# carry together what each GPU sends: with eight ports the network is little slower than NVLink 4,
 # and with one it needs a batch eight times as large. A convolution uses its parameters at each place
 # of the image, and needs fewer samples. The number grew: faster parts need larger batches to be kept
 # busy. No latency is in it (section 1 has that).
@@ -1018,9 +1019,8 @@ apart = "; ".join(
 )
 conclude(
     len(set(counts.values())) == 1,
-    f"`/dev/shm` against the disk's warm cache, files, one pass each: {apart or 'there is no disk to compare with'}. "
-    f"No place saves an open or a read ({' and '.join(counts)} have the same); `/dev/shm` saves the way to the "
-    "disk, which a warm cache has saved already, and what a file system on a disk does at each open.",
+    f"No place saves an open or a read: {' and '.join(counts)} have the same. `/dev/shm` saves the way to the disk, "
+    f"and a warm cache has saved that already. Files in `/dev/shm`, one pass each: {apart or 'no disk to compare'}.",
     f"opens and reads differ: {counts}; `/dev/shm` against a warm cache: {apart}.",
 )
 

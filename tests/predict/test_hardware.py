@@ -121,6 +121,8 @@ def test_in_its_narrowest_float_each_part_does_more_for_a_byte_than_the_one_befo
     ridges = [round(one.ridge(hardware.FLOATS)) for one in shown]
     assert ridges == [29, 139, 591, 1125]
     assert hardware.steps(shown, hardware.FLOATS).grows
+    numbers = [round(hardware.flops_per_number(one)) for one in shown]
+    assert numbers == [59, 278, 591, 562]  # half a byte each, at last
 
 
 def test_growth_is_the_ratio_of_two_parts():

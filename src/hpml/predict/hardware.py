@@ -26,6 +26,7 @@ from typing import NamedTuple
 TYPES = ("fp4", "fp8", "int8", "fp16", "bf16", "tf32", "fp32", "fp64")
 SIXTEEN_BITS = ("fp16", "bf16")  # floats that networks are trained with
 FLOATS = ("fp4", "fp8", *SIXTEEN_BITS)  # of 16 bits and fewer
+BYTES = {"fp4": 0.5, "fp8": 1.0, "fp16": 2.0, "bf16": 2.0}  # of a number
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ def table(shown: Sequence[Part] | None = None) -> str:
 def narrowest(one: Part) -> str:
     """The part's narrowest float of at most 16 bits: "fp8". Raises StopIteration without any."""
     return next(name for name in FLOATS if name in one.tflops)
+
+
+def flops_per_number(one: Part) -> float:
+    """FLOP in the time in which one number of the narrowest float comes from memory."""
+    return one.ridge(FLOATS) * BYTES[narrowest(one)]
 
 
 class Growth(NamedTuple):
