@@ -142,9 +142,11 @@ def steps(shown: Sequence[Part], types: Sequence[str] = SIXTEEN_BITS) -> Steps:
     """From each part to the next, at the highest rate of these types."""
     ridges = [one.ridge(types) for one in shown]
     links = [one.flops_per_link_byte(types) or 1.0 for one in shown]
-    grew = [[later / earlier for earlier, later in pairwise(ratios)] for ratios in (ridges, links)]
-    held = all(each[0] == max(each) and each[-1] < 1.25 for each in grew)
-    return Steps(held, *grew, all(each[-1] > 1.5 for each in grew))
+    memory, links = (
+        [later / earlier for earlier, later in pairwise(ratios)] for ratios in (ridges, links)
+    )
+    held = all(each[0] == max(each) and each[-1] < 1.25 for each in (memory, links))
+    return Steps(held, memory, links, memory[-1] > 1.5 and links[-1] > 1.5)
 
 
 def sources() -> str:
