@@ -113,7 +113,8 @@ if not no_link:
     )
 
 # %% tags=["nbval-ignore-output"]
-scaled = step_at_scale.at_scale(kept.recorded("training"))
+trained = kept.recorded("training")
+scaled = step_at_scale.at_scale(trained.result["runs"][0], trained.device["name"])
 conclude(
     scaled.held,
     f"**At 256 GPUs.** One {scaled.device} computes a step with {scaled.batch:,} images in {1e3 * scaled.compute:.1f} ms (recorded). "
@@ -242,7 +243,7 @@ else:
         f"{found.slow.name} reached {slow} GFLOP/s, {found.fast.name} {fast}. That can be: other programs use "
         "these cores too.",
     )
-both, flash = attention_parts.compare(works), attention_parts.on_gpu(kept.recorded("roofline"))
+both, flash = attention_parts.compare(works), pictures.attention(kept.recorded("roofline"))
 seen = (
     f"Attention itself does {both.fused.intensity:.0f} FLOP for each byte in one kernel, and "
     f"{both.written.intensity:.1f} where its scores go through memory"
@@ -341,7 +342,7 @@ if of_gpu is not None:
         "not fill the device, whatever its type.",
         f"{seen}.",
     )
-    flash = attention_parts.on_gpu(of_gpu)
+    flash = pictures.attention(of_gpu)
     seen = (
         f"attention over {flash.tokens:,} tokens takes {1e3 * flash.written:.1f} ms in four operations and "
         f"{1e3 * flash.fused:.2f} ms in one kernel. Counted, that is {flash.written_intensity:.0f} and "

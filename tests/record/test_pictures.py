@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.record import pictures
+from hpml.record import kept, pictures
 from hpml.record.kept import Recorded
 from hpml.record.training import seconds_to
 
@@ -77,3 +77,18 @@ def test_a_launch_costs_more_than_a_small_kernel_in_a_graph_or_not(graph, held):
     found = pictures.launches(one)
     assert found.held is held
     assert (found.asked, found.in_graph, found.triad) == (7e-6, graph, 3e12)
+
+
+def test_a_longer_sequence_helps_the_fused_kernel_alone():
+    (short, _), (long, bound) = (
+        pictures.forward_intensities(64, 64),
+        pictures.forward_intensities(4096, 64),
+    )
+    assert (short, long) == (32, 2048)  # half the tokens, in 16 bits
+    assert bound < 4 * 64 / (2 * 6)  # however long
+
+
+def test_attention_of_the_shipped_record_is_on_both_sides_of_the_ridge():
+    found = pictures.attention(kept.read(kept.SHIPPED, "roofline"))
+    assert found.held
+    assert found.written_intensity < found.ridge < found.fused_intensity

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from hpml.record.kept import Recorded
-from hpml.record.roofline import LAUNCHES
+from hpml.record.roofline import HEADS, LAUNCHES
 from hpml.record.training import seconds_to
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.phases import DEVICE
@@ -18,6 +18,7 @@ from hpml.trace.profiler.trace import Trace
 
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 MARKERS = "osD^vX"
+SCORES_MOVED = 6  # times, by the four operations of `record.roofline`: out and in again
 
 
 def roofline_picture(one: Recorded, *, title: str = "") -> Figure:
@@ -105,6 +106,45 @@ def launches(one: Recorded) -> Launches:
     held = in_graph is not None and asked > 2 * in_graph
     triad = one.result["bytes_per_second"]["triad"]
     return Launches(held, asked, in_graph, LAUNCHES, triad)
+
+
+def forward_intensities(tokens: int, width: int, itemsize: int = 2) -> tuple[float, float]:
+    """FLOP/byte of one head's forward pass over so many tokens, fused and with scores moved.
+
+    4 T² d FLOP, two products. Fused: queries, keys, values and output, 4 T d numbers. Else the
+    scores as well, T² numbers, SCORES_MOVED times.
+    """
+    flops, ends, scores = 4 * tokens**2 * width, 4 * tokens * width, tokens**2
+    return flops / (itemsize * ends), flops / (itemsize * (ends + SCORES_MOVED * scores))
+
+
+class Attention(NamedTuple):
+    """Seconds and FLOP/byte as one kernel and as several; `least`: seconds in which
+    the memory can move what the operations ask for. `held`: fused is right of the ridge, and much
+    faster; with scores moved it is left of it, and no faster than the memory allows."""
+
+    held: bool
+    tokens: int
+    fused: float
+    written: float
+    fused_intensity: float
+    written_intensity: float
+    ridge: float
+    least: float
+
+
+def attention(one: Recorded) -> Attention:
+    """Attention forward, in bfloat16: as one kernel, and with its scores in memory."""
+    batch, heads, tokens, width = HEADS[one.device["kind"]]
+    taken = one.result["attention"]
+    rates = {int(side): rate for side, rate in one.result["products"]["bfloat16"].items()}
+    memory = max(one.result["bytes_per_second"].values())
+    ridge = max(rates.values()) / memory
+    above, below = forward_intensities(tokens, width)
+    least = batch * heads * 4 * tokens**2 * width / below / memory
+    held = below < ridge < above and taken["steps"] > 2 * taken["fused"]
+    held = held and taken["steps"] > 0.9 * least
+    return Attention(held, tokens, taken["fused"], taken["steps"], above, below, ridge, least)
 
 
 def training_picture(one: Recorded, *, title: str = "") -> Figure:

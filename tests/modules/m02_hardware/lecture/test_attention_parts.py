@@ -10,13 +10,10 @@ from hpml.modules.m02_hardware.lecture.attention_parts import (
     Fused,
     ScoresWritten,
     compare,
-    forward_intensities,
-    on_gpu,
     parts,
 )
 from hpml.modules.m02_hardware.lecture.machine_roofline import layer_work
 from hpml.modules.m02_hardware.lecture.roofline import Work
-from hpml.record import kept
 
 B, T, WIDTH, HEADS = 2, 8, 12, 3
 INTO, SCORES = B * T * WIDTH, B * HEADS * T * T  # numbers of queries, and of scores
@@ -55,18 +52,6 @@ def test_what_is_compared_is_computed():
     fused, written = Work(FUSED, 16e6, 1e6, 0.1), Work(WRITTEN, 16e6, 5e6, 0.2)
     assert compare([fused, Work("ReLU", 1, 1, 1), written]) == (True, fused, written)
     assert not compare([fused, Work(WRITTEN, 16e6, 1e6, 0.2)]).held
-
-
-def test_a_longer_sequence_helps_the_fused_kernel_alone():
-    (short, _), (long, bound) = forward_intensities(64, 64), forward_intensities(4096, 64)
-    assert (short, long) == (32, 2048)  # half the tokens, in 16 bits
-    assert bound < 4 * 64 / (2 * 6)  # however long
-
-
-def test_the_shipped_record_holds():
-    found = on_gpu(kept.read(kept.SHIPPED, "roofline"))
-    assert found.held
-    assert found.written_intensity < found.ridge < found.fused_intensity
 
 
 def test_heads_must_divide_the_width():

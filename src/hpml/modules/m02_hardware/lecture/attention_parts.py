@@ -15,11 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hpml.modules.m02_hardware.lecture.roofline import Work
-from hpml.record.kept import Recorded
-from hpml.record.roofline import HEADS
 
 PROJECTIONS, FUSED, WRITTEN = "projections", "attention, fused", "attention, scores moved"
-PASSES = 6  # over the scores, one way or the other, of `hpml.record.roofline`'s four operations
 
 
 class Fused(nn.Module):
@@ -74,42 +71,3 @@ def compare(works: Sequence[Work]) -> Comparison:
     by_name = {work.name: work for work in works}
     fused, written = by_name[FUSED], by_name[WRITTEN]
     return Comparison(fused.intensity > 2 * written.intensity, fused, written)
-
-
-def forward_intensities(tokens: int, width: int, itemsize: int = 2) -> tuple[float, float]:
-    """FLOP/byte of one head's forward pass over so many tokens, fused and with scores moved.
-
-    4 T² d FLOP, two products. Fused: queries, keys, values and output, 4 T d numbers. Else the
-    scores as well, T² numbers, PASSES times.
-    """
-    flops, ends, scores = 4 * tokens**2 * width, 4 * tokens * width, tokens**2
-    return flops / (itemsize * ends), flops / (itemsize * (ends + PASSES * scores))
-
-
-class OnGpu(NamedTuple):
-    """Attention as a GPU recorded it. Seconds and FLOP/byte both ways; `least`: seconds in which
-    the memory can move what the operations ask for. `held`: fused is right of the ridge, and much
-    faster; with scores moved it is left of it, and no faster than the memory allows."""
-
-    held: bool
-    tokens: int
-    fused: float
-    written: float
-    fused_intensity: float
-    written_intensity: float
-    ridge: float
-    least: float
-
-
-def on_gpu(one: Recorded) -> OnGpu:
-    """From `hpml.record.roofline`'s record, bfloat16, forward."""
-    batch, heads, tokens, width = HEADS[one.device["kind"]]
-    taken = one.result["attention"]
-    rates = {int(side): rate for side, rate in one.result["products"]["bfloat16"].items()}
-    memory = max(one.result["bytes_per_second"].values())
-    ridge = max(rates.values()) / memory
-    above, below = forward_intensities(tokens, width)
-    least = batch * heads * 4 * tokens**2 * width / below / memory
-    held = below < ridge < above and taken["steps"] > 2 * taken["fused"]
-    held = held and taken["steps"] > 0.9 * least
-    return OnGpu(held, tokens, taken["fused"], taken["steps"], above, below, ridge, least)

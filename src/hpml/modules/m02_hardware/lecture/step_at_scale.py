@@ -1,12 +1,12 @@
 """A step of the course's network on many GPUs, from a recorded GPU and the data sheets of links."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hpml.predict.collectives import Cost
 from hpml.predict.interconnects import INSIDE, NET, nodes
 from hpml.predict.model_layers import model
 from hpml.predict.scaling import Training, bucket_seconds, buckets, predict
-from hpml.record.kept import Recorded
 
 PER_NODE = 8  # GPUs of a node, each with a port of the network
 PORT = 400e9  # bit/s
@@ -31,13 +31,13 @@ class AtScale(NamedTuple):
         return sent / (self.compute + sent)
 
 
-def at_scale(one: Recorded, ranks: int = 256) -> AtScale:
-    """From `hpml.record.training`'s record: its first run, as fast on each of `ranks`.
+def at_scale(run: Mapping[str, Any], device: str, ranks: int = 256) -> AtScale:
+    """A recorded run of the course's training ("images_per_second" with a "batch_size") on one
+    `device`, as fast on each of `ranks`.
 
     One ring over all ranks (`hpml.predict.scaling`), over NVLink 4 inside a node of eight, and over
     eight ports of 400 Gbit/s between nodes.
     """
-    run = one.result["runs"][0]
     network = nodes(PER_NODE, INSIDE["nvlink4"], Cost(NET, 8 / (PER_NODE * PORT)))
     batch = run["batch_size"]
     training = Training(model("course"), run["images_per_second"], batch, network, overlap=False)
@@ -45,4 +45,4 @@ def at_scale(one: Recorded, ranks: int = 256) -> AtScale:
     latency = len(buckets(training)) * bucket_seconds(training, 0.0, ranks)
     sent = step.exposed - latency
     held = latency > 2 * sent and step.exposed > 0.1 * step.compute
-    return AtScale(held, one.device["name"], ranks, batch, step.compute, latency, sent)
+    return AtScale(held, device, ranks, batch, step.compute, latency, sent)
