@@ -40,8 +40,7 @@ from hpml.publish import conclude, publish_figure, skip
 # - **input**: images from storage, decoded and augmented in time, images/s
 # - **communication**: gradients to the other ranks and back, byte/s
 #
-# To improve one that is not the bottleneck gains nothing. So measure first. Below, two ranks train
-# the course's network, each on 64 images a step.
+# Which one is the bottleneck? Below, two ranks train the course's network, each on 64 images a step.
 #
 # *Predict: what takes the most of a step over a link of 1 Gbit/s: loading, forward and backward, the
 # update, or communicating? And over 100 Mbit/s? What do 256 GPUs add, bytes or messages?*
@@ -1657,8 +1656,7 @@ conclude(
 
 # %% [markdown]
 # The clock shows a slow loader: it is a phase of its own. The other four are inside *forward* and
-# *backward*, where the clock cannot tell them apart: one core in use, or all of them shared; numbers
-# of eight bytes; channels that lie far apart. So look in this order, from cheap to expensive:
+# *backward*, where the clock cannot tell them apart. So look in this order, from cheap to expensive:
 #
 # 1. **Look**: dtype, memory format, threads, binding. It costs a print.
 # 2. **Count**: processor time against the clock, waiting, bytes. It costs a run.
@@ -1667,8 +1665,8 @@ conclude(
 # %% [markdown]
 # ## What to take home
 #
-# 1. At any moment one of five sets the pace: compute, memory bandwidth, memory size, input or
-#    communication; to improve another one gains nothing, so measure before you buy or rewrite.
+# 1. At any moment one of five sets the pace; to improve another one gains nothing, so measure before
+#    you buy or rewrite.
 # 2. FLOPs over bytes, beside the ridge of the machine, say whether a layer can use faster
 #    arithmetic at all, before you have timed anything.
 # 3. Hardware without the right library, layout, precision, thread count and place is a promise, and

@@ -20,7 +20,7 @@ from hpml.measure.compute import convolution_peak, fast_types, peak
 from hpml.modules.m02_hardware.lecture.layers import layers
 from hpml.modules.m02_hardware.lecture.roofline import COMPUTE, MEMORY, Roof, Work
 
-SECONDS = 0.3  # for each measurement: long enough that some of it is undisturbed
+SECONDS = 0.2  # for each measurement: long enough that some of it is undisturbed
 FASTEST = ("update", "in place")  # nearly always: what they overwrite, they have read
 NEAR = 0.5  # of what the limit allows: a layer from here on is near it
 
