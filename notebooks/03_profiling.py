@@ -15,7 +15,7 @@
 # # 03 Profiling with TensorBoard
 #
 # A training step takes some milliseconds. Where do they go, and on which rank? Guess first, then
-# measure; and mend the largest part first, whatever the code looks like.
+# measure; and fix the largest part first, whatever the code looks like.
 #
 # Before most cells there is a question in italics. Write your answer down, then run the cell.
 # Sections marked *(more)* are for the evening: fold them away, and come back to them.
@@ -308,16 +308,16 @@ views.show("operator", "memory", "module", "distributed", "difference", "kernel"
 # - all is computed in float32
 # - `loss.item()` and a `print` follow each backward
 #
-# One rule decides what is mended next: **the largest part of the profile that has a mend**. Then the
-# profile is made anew, because all shares have changed. Forward and backward have four mends. Too
+# One rule decides what is fixed next: **the largest part of the profile that has a fix**. Then the
+# profile is made anew, because all shares have changed. Forward and backward have four fixes. Too
 # many threads can be counted, so they go first; of the others each is tried, and the best one
 # stays. All versions see the same pixels in the same order, and their losses agree.
 #
-# *Predict: which mend brings most? What do bfloat16 and `.item()` bring on this processor?*
+# *Predict: which fix brings most? What do bfloat16 and `.item()` bring on this processor?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.measure import bf16_kernels
-from hpml.modules.m03_profiling.lecture import mended_picture, putting_right
+from hpml.modules.m03_profiling.lecture import fixed_picture, putting_right
 
 no_kernels = bf16_kernels.missing()
 done = putting_right.put_right(photos, logs, first, without=["bfloat16"] if no_kernels else [])
@@ -329,27 +329,27 @@ if no_kernels:
 one, following, *_ = done.rounds
 conclude(
     one.left < one.share and one.clear,
-    f"{one.share:.0%} of the step is *{one.part}*, so that is first: with `{one.mend}` it is "
+    f"{one.share:.0%} of the step is *{one.part}*, so that is first: with `{one.fix}` it is "
     f"{one.left:.0%}, and the script is {one.gain:.1f} times as fast. Now *{following.part}* is the "
-    f"largest that has a mend ({following.share:.0%}).",
-    f"*{one.part}*, {one.share:.0%} of the step, was mended first, and the script was "
+    f"largest that has a fix ({following.share:.0%}).",
+    f"*{one.part}*, {one.share:.0%} of the step, was fixed first, and the script was "
     f"{one.gain:.1f} times as fast: other programs use these cores too.",
 )
 
 # %% tags=["nbval-ignore-output"]
 publish_figure(
     "one slow script put right",
-    mended_picture.picture(done.stages, title=putting_right.gained(done)),
+    fixed_picture.picture(done.stages, title=putting_right.gained(done)),
     "Left: shares of a step, from the trace of each version. Right: time of one image, and what each "
-    "mend saved, timed in steps that the profiler did not record.",
+    "fix saved, timed in steps that the profiler did not record.",
 )
 
 # %% tags=["nbval-ignore-output"]
 conclude(
     done.gain > 3,
-    f"**Answer.** `{done.best.mend}` brings most, {done.best.gain:.1f} times the images/s; all mends "
+    f"**Answer.** `{done.best.fix}` brings most, {done.best.gain:.1f} times the images/s; all fixes "
     f"together bring {done.gain:.0f} times.",
-    f"all mends together gave {done.gain:.1f} times the images/s: other programs use these cores "
+    f"all fixes together gave {done.gain:.1f} times the images/s: other programs use these cores "
     "too.",
 )
 if not no_kernels:
@@ -361,7 +361,7 @@ if not no_kernels:
         seen = f"makes no clear difference on this processor: {rates}"
     else:
         seen = f"is slower on this processor ({rates}), and was taken back"
-    conclude(True, f"bfloat16 {seen}. A mend is a guess until it is measured.", "")
+    conclude(True, f"bfloat16 {seen}. A fix is a guess until it is measured.", "")
 conclude(
     done.item_share < 0.02,
     f"`.item()` in every step costs {done.item_share:.1%} of the step here: on a CPU the number is "
@@ -380,7 +380,7 @@ conclude(
 #
 # ### By hand *(more)*
 #
-# To try a version by hand: `python -m hpml.modules.m03_profiling.lecture.slow_training .hpml/photos --mend pack`. The
+# To try a version by hand: `python -m hpml.modules.m03_profiling.lecture.slow_training .hpml/photos --fix pack`. The
 # traces are in `.hpml/logs/slow_script`: compare two of them in TensorBoard's view *Diff*.
 
 # %% [markdown]
@@ -933,25 +933,25 @@ conclude(
 # *Predict: how many times is the augmentation called in a step now?*
 
 # %% tags=["nbval-ignore-output"]
-mended = tf_data_profiled.profile(Path(fresh_folder("tensorflow_mended")), mended=True)
-before, after = (1e3 * one.seconds / one.steps for one in (written_as, mended))
+fixed = tf_data_profiled.profile(Path(fresh_folder("tensorflow_fixed")), fixed=True)
+before, after = (1e3 * one.seconds / one.steps for one in (written_as, fixed))
 publish_figure(
     "tf.data, stage by stage",
     tf_data_picture.picture(
-        {"as written": written_as, "mended": mended},
+        {"as written": written_as, "fixed": fixed},
         title=f"A batch at a time, and ahead: a step of {before:.1f} ms takes {after:.1f} ms",
     ),
     "Milliseconds per step in each stage of the input pipeline, and what the network waits of it.",
 )
 
 # %% tags=["nbval-ignore-output"]
-batched = next(stage for stage in mended.stages if stage.name == "augment")
+batched = next(stage for stage in fixed.stages if stage.name == "augment")
 conclude(
-    mended.share < written_as.share,
-    f"{batched.calls / mended.steps:.0f} time instead of {augment.calls / written_as.steps:.0f}: a "
+    fixed.share < written_as.share,
+    f"{batched.calls / fixed.steps:.0f} time instead of {augment.calls / written_as.steps:.0f}: a "
     "call for each batch, not for each image, so that far fewer operators are started. The network "
-    f"waits {mended.share:.0%} of a step instead of {written_as.share:.0%}.",
-    f"the network waits {mended.share:.0%} of a step, and {written_as.share:.0%} before: the machine "
+    f"waits {fixed.share:.0%} of a step instead of {written_as.share:.0%}.",
+    f"the network waits {fixed.share:.0%} of a step, and {written_as.share:.0%} before: the machine "
     "was busy while one of them ran.",
 )
 
@@ -1189,7 +1189,7 @@ if not shutil.which("sbatch"):
 # %% [markdown]
 # ## What to take home
 #
-# 1. Guess, then profile: mend the largest part first, profile again, and take back what gained
+# 1. Guess, then profile: fix the largest part first, profile again, and take back what gained
 #    nothing.
 # 2. Record few steps, after a warm-up, with names for your phases, and one file for each rank.
 # 3. The rank that waits longest is not the slow one: look for the rank that the others wait for.

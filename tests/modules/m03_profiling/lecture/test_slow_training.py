@@ -1,4 +1,4 @@
-"""Seven faults and their mends: all versions train the same."""
+"""Seven faults and their fixes: all versions train the same."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hpml.data import augment, load, normalize, photos
 from hpml.modules.m03_profiling.lecture import slow_training
 from hpml.modules.m03_profiling.lecture.slow_training import (
     BATCH,
-    MENDS,
+    FIXES,
     PHOTOS,
     pixel_by_pixel,
     shuffled,
@@ -27,12 +27,12 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def unmended(folder):
+def unfixed(folder):
     return train(folder, (), STEPS)
 
 
-def silent(folder, *mends):
-    return train(folder, mends, STEPS)
+def silent(folder, *fixes):
+    return train(folder, fixes, STEPS)
 
 
 def test_a_photo_is_the_image_enlarged(folder):
@@ -62,34 +62,34 @@ def test_every_epoch_has_each_photo_once_in_an_order_of_its_own():
     assert indices[0].tolist() != indices[1].tolist()
 
 
-@pytest.mark.parametrize("mend", MENDS)
-def test_a_mended_version_trains_the_same(folder, unmended, mend):
+@pytest.mark.parametrize("fix", FIXES)
+def test_a_fixed_version_trains_the_same(folder, unfixed, fix):
     """Batch normalisation sees more images at a time, and bfloat16 rounds; the rest is exact."""
-    within = {"one_batch": 0.1, "bfloat16": 0.05}.get(mend, 0.005)
-    assert silent(folder, mend).losses == pytest.approx(unmended.losses, rel=within)
+    within = {"one_batch": 0.1, "bfloat16": 0.05}.get(fix, 0.005)
+    assert silent(folder, fix).losses == pytest.approx(unfixed.losses, rel=within)
 
 
-def test_all_mends_together_train_the_same(folder, unmended):
-    assert silent(folder, *MENDS).losses == pytest.approx(unmended.losses, rel=0.1)
+def test_all_fixes_together_train_the_same(folder, unfixed):
+    assert silent(folder, *FIXES).losses == pytest.approx(unfixed.losses, rel=0.1)
 
 
-def test_it_reports_after_each_backward_until_that_is_mended(folder):
-    for mends, reports in (((), STEPS * BATCH // slow_training.TINY), (("no_item",), 0)):
+def test_it_reports_after_each_backward_until_that_is_fixed(folder):
+    for fixes, reports in (((), STEPS * BATCH // slow_training.TINY), (("no_item",), 0)):
         lines = []
-        train(folder, ("pack", "whole_batch", *mends), STEPS, report=lines.append)
+        train(folder, ("pack", "whole_batch", *fixes), STEPS, report=lines.append)
         assert len(lines) == reports
 
 
 def test_twice_as_many_threads_as_cores_and_afterwards_as_many_as_before(folder, monkeypatch):
     monkeypatch.setattr(slow_training, "usable_cores", lambda: 2.0)
     before, seen = torch.get_num_threads(), []
-    for mends in (("pack",), ("pack", "threads")):
-        train(folder, mends, 1, lambda: seen.append(torch.get_num_threads()))
+    for fixes in (("pack",), ("pack", "threads")):
+        train(folder, fixes, 1, lambda: seen.append(torch.get_num_threads()))
     assert (seen, torch.get_num_threads()) == ([4, 2], before)
 
 
 def test_the_script_runs_as_a_program(folder, monkeypatch, capsys):
-    arguments = [str(folder), "--steps", "1", "--mend", "pack", "whole_batch"]
+    arguments = [str(folder), "--steps", "1", "--fix", "pack", "whole_batch"]
     monkeypatch.setattr("sys.argv", ["slow_training", *arguments])
     slow_training.main()
     assert capsys.readouterr().out.endswith(" images/s\n")

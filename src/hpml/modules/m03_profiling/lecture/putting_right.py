@@ -1,6 +1,6 @@
-"""A slow script put right, one mend at a time, in the order that its profile gives.
+"""A slow script put right, one fix at a time, in the order that its profile gives.
 
-Profile, take the largest part that still has a mend, mend it, profile again. Where a part has
+Profile, take the largest part that still has a fix, fix it, profile again. Where a part has
 several, what can be counted goes first (threads), and the others are tried, the best one first.
 """
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
-from hpml.modules.m03_profiling.lecture.mended_picture import Stage
-from hpml.modules.m03_profiling.lecture.slow_training import BATCH, COMPUTE, MENDS, train
+from hpml.modules.m03_profiling.lecture.fixed_picture import Stage
+from hpml.modules.m03_profiling.lecture.slow_training import BATCH, COMPUTE, FIXES, train
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.shares import PARTS, Shares, shares
 from hpml.trace.profiler.trace import Trace
 
 TIMED, WARM_UP, ACTIVE = 3, 1, 2  # steps, after a first one with one-off costs
-HARM = 0.97  # of the images/s before: slower than that, and a mend is taken back
+HARM = 0.97  # of the images/s before: slower than that, and a fix is taken back
 CLEAR = 1.1  # times as fast: more than two measurements of the same differ
 COUNTED = ("threads",)  # too many is a count: no clock is needed to know that it is wrong
 JOINED = {"forward": COMPUTE, "backward": COMPUTE}
@@ -26,9 +26,9 @@ JOINED = {"forward": COMPUTE, "backward": COMPUTE}
 
 @dataclass(frozen=True)
 class Version:
-    """The script with some mends: where its step goes, and images/s while no profiler records."""
+    """The script with some fixes: where its step goes, and images/s while no profiler records."""
 
-    mends: tuple[str, ...]
+    fixes: tuple[str, ...]
     shares: Shares
     images_per_second: float
     item: float  # seconds of a step in `.item()`
@@ -41,26 +41,26 @@ class Version:
         return 1e3 / self.images_per_second
 
     def share(self, part: str) -> float:
-        """How much of the step a part of MENDS takes, from 0 to 1."""
+        """How much of the step a part of FIXES takes, from 0 to 1."""
         names = [name for name in PARTS if JOINED.get(name, name) == part]
         return sum(self.shares.fraction(name) for name in names)
 
 
 @dataclass(frozen=True)
 class Round:
-    """One mend: the version in which `part` was largest, and the one with its mend.
+    """One fix: the version in which `part` was largest, and the one with its fix.
 
-    `tried` has the images/s of every mend of the part that was tried, where there were several.
+    `tried` has the images/s of every fix of the part that was tried, where there were several.
     """
 
-    mend: str
+    fix: str
     before: Version
     after: Version
     tried: dict[str, float]
 
     @property
     def part(self) -> str:
-        return MENDS[self.mend].part
+        return FIXES[self.fix].part
 
     @property
     def share(self) -> float:
@@ -79,7 +79,7 @@ class Round:
 
     @property
     def kept(self) -> bool:
-        return self.mend in COUNTED or self.gain >= HARM
+        return self.fix in COUNTED or self.gain >= HARM
 
     @property
     def clear(self) -> bool:
@@ -99,7 +99,7 @@ class PutRight:
 
     @property
     def last(self) -> Version:
-        """With every mend that was kept."""
+        """With every fix that was kept."""
         final = self.rounds[-1]
         return final.after if final.kept else final.before
 
@@ -109,9 +109,9 @@ class PutRight:
 
     @property
     def stages(self) -> list[Stage]:
-        """For `mended_picture.picture`: the slow version, and one for each mend that was kept."""
+        """For `fixed_picture.picture`: the slow version, and one for each fix that was kept."""
         kept = [one.after for one in self.rounds if one.kept]
-        named = [("slow script", self.first), *((f"+ {one.mends[-1]}", one) for one in kept)]
+        named = [("slow script", self.first), *((f"+ {one.fixes[-1]}", one) for one in kept)]
         return [Stage(name, one.shares, one.milliseconds) for name, one in named]
 
     @property
@@ -124,23 +124,23 @@ class PutRight:
         version = self.round("no_item").before
         return version.item / version.shares.step
 
-    def round(self, mend: str) -> Round:
-        """The round in which this mend was made."""
-        return next(one for one in self.rounds if one.mend == mend)
+    def round(self, fix: str) -> Round:
+        """The round in which this fix was made."""
+        return next(one for one in self.rounds if one.fix == fix)
 
     def __str__(self) -> str:
-        columns = f"{'part':<21}{'its share':>12}{'images/s':>16}{'gain':>8}  mend"
+        columns = f"{'part':<21}{'its share':>12}{'images/s':>16}{'gain':>8}  fix"
         losses = [version.loss for version in (self.first, *(one.after for one in self.rounds))]
         agree = f"loss of the last batch, over all versions: {min(losses):.3f} to {max(losses):.3f}"
         return "\n".join([columns, *map(_row, self.rounds), agree])
 
 
-def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
-    """Train with these mends: TIMED steps with a clock, then ACTIVE ones under the profiler.
+def profiled(photos: Path, fixes: Sequence[str], logs: Path) -> Version:
+    """Train with these fixes: TIMED steps with a clock, then ACTIVE ones under the profiler.
 
     The trace goes to `logs`, as TensorBoard reads it. What the script prints goes nowhere.
     """
-    worker = f"{len(mends)}_{mends[-1] if mends else 'slow'}"
+    worker = f"{len(fixes)}_{fixes[-1] if fixes else 'slow'}"
     with (
         Path(os.devnull).open("w") as nowhere,
         profile(
@@ -150,28 +150,28 @@ def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
         ) as profiler,
     ):
         steps = 1 + TIMED + WARM_UP + ACTIVE
-        done = train(photos, mends, steps, profiler.step, _printer(nowhere))
+        done = train(photos, fixes, steps, profiler.step, _printer(nowhere))
     path = max(Path(logs).glob(f"{worker}.*.pt.trace.json.gz"))
     trace = read(path)
     rate = BATCH / min(done.seconds[1 : 1 + TIMED])
-    return Version(tuple(mends), shares(trace), rate, item_seconds(trace), done.losses[-1], path)
+    return Version(tuple(fixes), shares(trace), rate, item_seconds(trace), done.losses[-1], path)
 
 
 def put_right(
     photos: Path, logs: Path, first: Version | None = None, without: Collection[str] = ()
 ) -> PutRight:
-    """Mend the script until no mend is left, leaving out those in `without`; `first` is its
+    """Fix the script until no fix is left, leaving out those in `without`; `first` is its
     profile, if it has been made."""
     here = first or profiled(photos, (), logs)
-    left, rounds = [name for name in MENDS if name not in without], []
+    left, rounds = [name for name in FIXES if name not in without], []
     while left:
-        mend, tried = choose(here, left, lambda mends: _rate(photos, mends))
-        made = Round(mend, here, profiled(photos, (*here.mends, mend), logs), tried)
+        fix, tried = choose(here, left, lambda fixes: _rate(photos, fixes))
+        made = Round(fix, here, profiled(photos, (*here.fixes, fix), logs), tried)
         if made.gain < HARM:  # or was it another program? Both are timed once more
             before, after = (_timed_again(photos, version) for version in (here, made.after))
             made = replace(made, before=before, after=after)
         rounds.append(made)
-        left.remove(mend)
+        left.remove(fix)
         here = made.after if made.kept else made.before
     return PutRight(tuple(rounds))
 
@@ -179,15 +179,15 @@ def put_right(
 def choose(
     here: Version, left: Collection[str], rate: Callable[[Collection[str]], float]
 ) -> tuple[str, dict[str, float]]:
-    """The mend that is next, of those `left`, and the images/s of those that were tried for it.
+    """The fix that is next, of those `left`, and the images/s of those that were tried for it.
 
-    `rate` gives the images/s of a version with these mends.
+    `rate` gives the images/s of a version with these fixes.
     """
-    part = max({MENDS[name].part: None for name in left}, key=here.share)
-    mends = [name for name in left if MENDS[name].part == part]
-    if len(mends) == 1 or mends[0] in COUNTED:
-        return mends[0], {}
-    tried = {name: rate((*here.mends, name)) for name in mends}
+    part = max({FIXES[name].part: None for name in left}, key=here.share)
+    fixes = [name for name in left if FIXES[name].part == part]
+    if len(fixes) == 1 or fixes[0] in COUNTED:
+        return fixes[0], {}
+    tried = {name: rate((*here.fixes, name)) for name in fixes}
     return max(tried, key=tried.get), tried
 
 
@@ -208,18 +208,18 @@ def title(version: Version) -> str:
 def gained(done: PutRight) -> str:
     """The title of a picture of all rounds."""
     kept = sum(one.kept for one in done.rounds)
-    return f"{kept} mends: {done.gain:.0f} times as many images/s"
+    return f"{kept} fixes: {done.gain:.0f} times as many images/s"
 
 
-def _rate(photos: Path, mends: Collection[str]) -> float:
+def _rate(photos: Path, fixes: Collection[str]) -> float:
     """Images/s of the quickest step."""
     with Path(os.devnull).open("w") as nowhere:
-        return BATCH / min(train(photos, mends, 1 + TIMED, report=_printer(nowhere)).seconds[1:])
+        return BATCH / min(train(photos, fixes, 1 + TIMED, report=_printer(nowhere)).seconds[1:])
 
 
 def _timed_again(photos: Path, version: Version) -> Version:
     """With the images/s of its quickest step, of those seen before and now."""
-    rate = _rate(photos, version.mends)
+    rate = _rate(photos, version.fixes)
     return replace(version, images_per_second=max(version.images_per_second, rate))
 
 
@@ -232,5 +232,5 @@ def _row(one: Round) -> str:
     rates = (version.images_per_second for version in (one.before, one.after))
     rate = " to ".join(f"{value:,.0f}" for value in rates)
     gain = f"{one.gain:.2f} ×"
-    remedy = MENDS[one.mend].remedy + ("" if one.kept else " (taken back)")
-    return f"{one.part:<21}{share:>12}{rate:>16}{gain:>8}  {one.mend}: {remedy}"
+    remedy = FIXES[one.fix].remedy + ("" if one.kept else " (taken back)")
+    return f"{one.part:<21}{share:>12}{rate:>16}{gain:>8}  {one.fix}: {remedy}"

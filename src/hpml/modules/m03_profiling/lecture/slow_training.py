@@ -1,9 +1,9 @@
-"""The course's training with seven faults, each of them common, and a mend for each.
+"""The course's training with seven faults, each of them common, and a fix for each.
 
     python -m hpml.modules.m03_profiling.lecture.slow_training PHOTOS
-    python -m hpml.modules.m03_profiling.lecture.slow_training PHOTOS --mend pack whole_batch
+    python -m hpml.modules.m03_profiling.lecture.slow_training PHOTOS --fix pack whole_batch
 
-PHOTOS is a folder; JPEG files are written to it where it has none. Faults and mends: `MENDS`. The
+PHOTOS is a folder; JPEG files are written to it where it has none. Faults and fixes: `FIXES`. The
 draws are the same in every version: all of them see the same pixels in the same order.
 """
 
@@ -33,7 +33,7 @@ COMPUTE = "forward and backward"
 
 
 @dataclass(frozen=True)
-class Mend:
+class Fix:
     """What is wrong, what puts it right, and the part of a step that it is about."""
 
     part: str
@@ -41,26 +41,26 @@ class Mend:
     remedy: str
 
 
-MENDS = {
-    "pack": Mend(
+FIXES = {
+    "pack": Fix(
         "loading",
         "each photo is opened, decoded and shrunk in every epoch, one at a time",
         "decoded once, into one array",
     ),
-    "whole_batch": Mend(
+    "whole_batch": Fix(
         "transforms",
         "mirrored, shifted and normalised pixel by pixel, in Python's floats",
         "all images in one operation",
     ),
-    "threads": Mend(COMPUTE, "twice as many threads as cores", "a thread for each core"),
-    "one_batch": Mend(
+    "threads": Fix(COMPUTE, "twice as many threads as cores", "a thread for each core"),
+    "one_batch": Fix(
         COMPUTE,
         f"{TINY} images at a time, gradients added up over {BATCH // TINY} of them",
         f"{BATCH} images at a time",
     ),
-    "channels_last": Mend(COMPUTE, "contiguous layout", "channels_last"),
-    "bfloat16": Mend(COMPUTE, "all in float32", "autocast to bfloat16"),
-    "no_item": Mend("other", "loss.item() and a print after each backward", "read at the end"),
+    "channels_last": Fix(COMPUTE, "contiguous layout", "channels_last"),
+    "bfloat16": Fix(COMPUTE, "all in float32", "autocast to bfloat16"),
+    "no_item": Fix("other", "loss.item() and a print after each backward", "read at the end"),
 }
 
 
@@ -80,33 +80,33 @@ class Training:
 
 def train(
     folder: Path,
-    mends: Collection[str] = (),
+    fixes: Collection[str] = (),
     steps: int = 6,
     after_step: Callable[[], None] = lambda: None,
     report: Callable[[str], None] = lambda line: None,
 ) -> Training:
-    """Train for `steps` updates on the photos in `folder`, with the mends of these names.
+    """Train for `steps` updates on the photos in `folder`, with the fixes of these names.
 
     `after_step` is called after each update: a profiler's `step`. `report` gets each line that the
     script prints.
     """
-    threads = max(1, int(usable_cores())) * (1 if "threads" in mends else 2)
+    threads = max(1, int(usable_cores())) * (1 if "threads" in fixes else 2)
     with with_threads(threads):
-        return _train(folder, frozenset(mends), steps, after_step, report)
+        return _train(folder, frozenset(fixes), steps, after_step, report)
 
 
 def _train(
     folder: Path,
-    mends: frozenset[str],
+    fixes: frozenset[str],
     steps: int,
     after_step: Callable[[], None],
     report: Callable[[str], None],
 ) -> Training:
     torch.manual_seed(0)
-    layout = torch.channels_last if "channels_last" in mends else torch.contiguous_format
+    layout = torch.channels_last if "channels_last" in fixes else torch.contiguous_format
     network = ResidualNetwork().to(memory_format=layout)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.85)
-    source = Photos(folder, packed="pack" in mends)
+    source = Photos(folder, packed="pack" in fixes)
     draws = torch.Generator().manual_seed(1)
     losses, seconds = [], []
     for index in shuffled(PHOTOS, BATCH, steps):
@@ -114,23 +114,23 @@ def _train(
         with record_function("loading"):
             images, labels = source.batch(index)
         with record_function("transforms"):
-            if "whole_batch" in mends:
+            if "whole_batch" in fixes:
                 pixels = normalize(augment(images, draws, pad=PAD))
             else:
                 pixels = pixel_by_pixel(images, draws)
             pixels = pixels.contiguous(memory_format=layout)
         total = torch.zeros(())
-        size = BATCH if "one_batch" in mends else TINY
+        size = BATCH if "one_batch" in fixes else TINY
         for part, targets in zip(pixels.split(size), labels.split(size), strict=True):
             with (
                 record_function("forward"),
-                torch.autocast("cpu", torch.bfloat16, enabled="bfloat16" in mends),
+                torch.autocast("cpu", torch.bfloat16, enabled="bfloat16" in fixes),
             ):
                 loss = F.cross_entropy(network(part), targets) * len(part) / BATCH
             with record_function("backward"):
                 loss.backward()
             total += loss.detach()
-            if "no_item" not in mends:
+            if "no_item" not in fixes:
                 report(f"loss {loss.item() * BATCH / len(part):.3f}")
         with record_function("optimizer"):
             optimizer.step()
@@ -204,10 +204,10 @@ def main() -> None:
     """The script's command line."""
     parser = argparse.ArgumentParser("python -m hpml.modules.m03_profiling.lecture.slow_training")
     parser.add_argument("photos", type=Path, help="folder; photos are written where it has none")
-    parser.add_argument("--mend", nargs="*", default=[], choices=MENDS, help="what is put right")
+    parser.add_argument("--fix", nargs="*", default=[], choices=FIXES, help="what is put right")
     parser.add_argument("--steps", type=int, default=6, help="updates")
     chosen = parser.parse_args()
-    print(train(chosen.photos, chosen.mend, chosen.steps, report=print))
+    print(train(chosen.photos, chosen.fix, chosen.steps, report=print))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A small Keras training fed by tf.data, under TensorFlow's profiler, in a process of its own.
 
-    python -m hpml.modules.m03_profiling.lecture.tf_data_profiled FOLDER [mended]
+    python -m hpml.modules.m03_profiling.lecture.tf_data_profiled FOLDER [fixed]
 
-Images are JPEG files in memory, decoded and augmented one at a time, as many programs do. Mended,
+Images are JPEG files in memory, decoded and augmented one at a time, as many programs do. Fixed,
 the decoded images are kept, a whole batch is augmented at once, and the next one is made meanwhile
 (https://www.tensorflow.org/guide/data_performance: caching, vectorized mapping, prefetching).
 """
@@ -19,7 +19,7 @@ IMAGES, BATCH, STEPS = 512, 64, 16
 LIMIT = 120.0  # seconds
 
 
-def profile(folder: Path, mended: bool = False) -> tf_data.InputPipeline:
+def profile(folder: Path, fixed: bool = False) -> tf_data.InputPipeline:
     """Train for 16 steps under the profiler, and read what it left in `folder`.
 
     Raises UserError where the program fails, with its last line, or takes too long.
@@ -30,7 +30,7 @@ def profile(folder: Path, mended: bool = False) -> tf_data.InputPipeline:
         "hpml.modules.m03_profiling.lecture.tf_data_profiled",
         str(folder),
     ]
-    command += ["mended"] * mended
+    command += ["fixed"] * fixed
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -41,7 +41,7 @@ def profile(folder: Path, mended: bool = False) -> tf_data.InputPipeline:
     return tf_data.read(folder)
 
 
-def _train(folder: Path, mended: bool) -> None:
+def _train(folder: Path, fixed: bool) -> None:
     from hpml.data import load, tfrecord
 
     tf = tfrecord.tensorflow(remarks=False)
@@ -55,7 +55,7 @@ def _train(folder: Path, mended: bool) -> None:
         return tf.io.decode_jpeg(file, channels=3), label
 
     pipeline = tf.data.Dataset.from_tensor_slices((files, labels))
-    if mended:
+    if fixed:
         pipeline = pipeline.map(decode, name="decode").cache(name="cache")
         pipeline = pipeline.shuffle(IMAGES, name="shuffle").repeat(name="repeat")
         pipeline = pipeline.batch(BATCH, drop_remainder=True, name="batch")
@@ -100,4 +100,4 @@ def _train(folder: Path, mended: bool) -> None:
 
 
 if __name__ == "__main__":
-    _train(Path(sys.argv[1]), mended="mended" in sys.argv[2:])
+    _train(Path(sys.argv[1]), fixed="fixed" in sys.argv[2:])

@@ -24,7 +24,7 @@ VIEWS = {
     "module": "Module: time of each layer, and all events of the steps as bars in layers.",
     "distributed": "Distributed: computation, overlap and communication of two ranks, and how "
     "long each one waited for the other.",
-    "difference": "Diff: the steps of a slow and of a mended run side by side; the time saved "
+    "difference": "Diff: the steps of a slow and of a fixed run side by side; the time saved "
     "adds up, in the DataLoader above all.",
     "kernel": "GPU Kernel: the ten kernels with the most time in the second loop of section 12, on "
     "an H200: first of all pooling, then convolutions. The share on Tensor Cores is not true: all "

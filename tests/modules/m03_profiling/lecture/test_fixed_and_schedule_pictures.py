@@ -1,10 +1,10 @@
-"""Pictures of a program mended step by step, and of a profiler's schedule."""
+"""Pictures of a program fixed step by step, and of a profiler's schedule."""
 
 import pytest
 from torch.profiler import schedule
 
-from hpml.modules.m03_profiling.lecture import mended_picture, schedule_picture
-from hpml.modules.m03_profiling.lecture.mended_picture import Stage
+from hpml.modules.m03_profiling.lecture import fixed_picture, schedule_picture
+from hpml.modules.m03_profiling.lecture.fixed_picture import Stage
 from hpml.trace.profiler.shares import Shares
 
 
@@ -13,7 +13,7 @@ def stage(name, milliseconds):
 
 
 def test_the_waterfall_begins_and_ends_whole_and_saves_between():
-    figure = mended_picture.picture([stage("slow", 10.0), stage("+ one", 4.0), stage("+ two", 3.0)])
+    figure = fixed_picture.picture([stage("slow", 10.0), stage("+ one", 4.0), stage("+ two", 3.0)])
     left, right = figure.axes
     assert [label.get_text() for label in left.get_yticklabels()][-1] == "all together"
     bars = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in right.patches]
@@ -22,13 +22,13 @@ def test_the_waterfall_begins_and_ends_whole_and_saves_between():
 
 
 def test_the_shares_of_each_stage_fill_its_row():
-    left = mended_picture.picture([stage("slow", 10.0), stage("+ one", 4.0)]).axes[0]
+    left = fixed_picture.picture([stage("slow", 10.0), stage("+ one", 4.0)]).axes[0]
     assert sum(bar.get_width() for bar in left.patches) == pytest.approx(2 * 100)
 
 
 def test_one_stage_has_no_before_and_after():
     with pytest.raises(ValueError, match="1 stages"):
-        mended_picture.picture([stage("slow", 10.0)])
+        fixed_picture.picture([stage("slow", 10.0)])
 
 
 def test_what_a_schedule_records_is_what_pytorch_says_of_it():

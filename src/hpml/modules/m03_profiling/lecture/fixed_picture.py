@@ -1,4 +1,4 @@
-"""A program mended step by step: where its step went before and after, and what was gained."""
+"""A program fixed step by step: where its step went before and after, and what was gained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Stage:
 def picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
     """A row for each stage: the shares of its step, and a waterfall of the time of one image.
 
-    The first and the last bar of the waterfall are whole; those between are what a mend saved.
+    The first and the last bar of the waterfall are whole; those between are what a fix saved.
     Raises ValueError with fewer than two stages.
     """
     if len(stages) < 2:
@@ -48,7 +48,7 @@ def picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
         axes.spines[["top", "left", "right"]].set_visible(False)
     there = [part for part in PARTS if any(stage.shares.parts()[part] for stage in stages)]
     handles = [Patch(label=part, edgecolor="black", **LOOKS[part]) for part in there]
-    handles.append(Patch(label="saved by the mend", facecolor=PALETTE[7], edgecolor="black"))
+    handles.append(Patch(label="saved by the fix", facecolor=PALETTE[7], edgecolor="black"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
