@@ -18,15 +18,15 @@ NAMED = 0.09  # of the step; in narrower parts no number is written
 
 @dataclass(frozen=True)
 class Stage:
-    """A version of the program: `milliseconds` of one image while no profiler records."""
+    """A version of the program: its time while no profiler records, as a share of the first's."""
 
     name: str
     shares: Shares
-    milliseconds: float
+    time: float
 
 
 def picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
-    """A row for each stage: the shares of its step, and a waterfall of the time of one image.
+    """A row for each stage: the shares of its step, and a waterfall of its time.
 
     The first and the last bar of the waterfall are whole; those between are what a fix saved.
     Raises ValueError with fewer than two stages.
@@ -42,7 +42,7 @@ def picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
     left.set_ylim(len(stages) + 0.6, -0.6)
     left.set_xlim(0, 100)
     left.set_xlabel("share of the step (%)")
-    right.set_xlabel("time of one image (ms); beside it images/s")
+    right.set_xlabel("time (% of the slow script's); beside it: times as fast")
     for axes in (left, right):
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "left", "right"]].set_visible(False)
@@ -67,20 +67,19 @@ def _shares(axes: Axes, row: int, shares: Shares) -> None:
 
 
 def _waterfall(axes: Axes, stages: Sequence[Stage]) -> None:
-    first, last = stages[0], stages[-1]
+    times = [100 * stage.time for stage in stages]
     whole = {"height": 0.6, "facecolor": "#444444", **EDGE}
-    axes.barh(0, first.milliseconds, **whole)
-    axes.barh(len(stages), last.milliseconds, **whole)
-    for row, (before, after) in enumerate(pairwise(stages), 1):
-        saved = after.milliseconds - before.milliseconds
-        axes.barh(row, saved, left=before.milliseconds, height=0.6, facecolor=PALETTE[7], **EDGE)
-        edge = min(before.milliseconds, after.milliseconds)
+    axes.barh(0, times[0], **whole)
+    axes.barh(len(times), times[-1], **whole)
+    for row, (before, after) in enumerate(pairwise(times), 1):
+        axes.barh(row, after - before, left=before, height=0.6, facecolor=PALETTE[7], **EDGE)
+        edge = min(before, after)
         axes.plot([edge, edge], [row, row + 1], color="black", linewidth=0.6)
-    for row, stage in enumerate([*stages, last]):
-        before = stages[row - 1].milliseconds if 0 < row < len(stages) else 0.0
-        end = max(stage.milliseconds, before)
+    for row, time in enumerate([*times, times[-1]]):
+        before = times[row - 1] if 0 < row < len(times) else 0.0
+        faster = times[0] / time
         axes.annotate(
-            f"{1e3 / stage.milliseconds:,.0f}", (end, row), (4, 0),
-            textcoords="offset points", va="center", fontsize=8,
+            f"{faster:.0f} ×" if faster >= 10 else f"{faster:.1f} ×", (max(time, before), row),
+            (4, 0), textcoords="offset points", va="center", fontsize=8,
         )  # fmt: skip
-    axes.set_xlim(0, 1.12 * max(stage.milliseconds for stage in stages))
+    axes.set_xlim(0, 1.12 * max(times))
