@@ -47,6 +47,15 @@ def test_a_smaller_limit_makes_more_buckets(few, tmp_path):
     assert len(collectives(profile_ranks(small, 2, tmp_path))) > len(collectives(few))
 
 
+def test_without_a_limit_the_first_bucket_is_the_small_one_of_ddps_default(tmp_path):
+    """Three layers of 1 MiB: the last one's gradients leave alone, the others together."""
+    quick = Training(layers=3, width=512, forward=0.001, backward=0.001, loading=0.001)
+    found = [c for c in collectives(profile_ranks(quick, 2, tmp_path)) if c.step == LAST]
+    first, second = (4 * c.elements for c in found)
+    assert 2**20 <= first < 1.1 * 2**20
+    assert second > first
+
+
 def test_only_the_slow_rank_is_slow_and_only_since_its_step():
     slow = Slow(2, 4, "loading", 0.03)
     table = np.array([[slow.more(rank, step, "loading") for step in range(8)] for rank in range(4)])

@@ -73,7 +73,7 @@ class Training:
     backward: float = 0.01
     loading: float = 0.02  # seconds
     sides: Sequence[int] = ()  # of the images that each rank shrinks to 16 pixels; none: it waits
-    bucket_mb: float = 25.0
+    bucket_mb: float | None = None  # MiB; None: DDP's default, a first bucket of 1, others of 25
     slow: Slow = NOBODY
     crowded: int = -1  # the rank whose core other processes keep busy
 

@@ -19,6 +19,7 @@ TRAINING = Training(
     forward=0.01,
     backward=0.02,
     loading=0.03,
+    bucket_mb=25.0,
     slow=Slow(*reference.PLANTED, reference.SECONDS),
 )
 

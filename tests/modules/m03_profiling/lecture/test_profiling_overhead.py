@@ -40,9 +40,9 @@ def test_each_way_runs_the_same_steps_in_turns_and_is_compared_in_its_round(monk
     assert order[1:] == expected
 
 
-def test_the_ratio_is_that_of_the_quickest_steps():
-    one = Overhead("recording", (2.0, 9.0, 3.0), (1.0, 3.0, 3.0))
-    assert one.ratio == 2.0
+def test_the_ratio_is_that_of_the_medians_and_its_spread_that_of_the_rounds():
+    one = Overhead("recording", (2.0, 9.0, 4.0), (1.0, 3.0, 2.0))
+    assert (one.ratio, one.spread) == (2.0, (2.0, 3.0))
 
 
 def test_real_profilers_run_and_leave_the_threads_as_they_were():

@@ -6,6 +6,7 @@ but for the caches. Ways take turns, round by round, so that this meets all of t
 Small operators pay most, since a record is made for each operator, whatever it computes.
 """
 
+import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -30,10 +31,10 @@ WAYS: dict[str, dict[str, Any] | None] = {
     OFF: None,
     "outside its window": {"schedule": schedule(wait=10**6, warmup=1, active=1)},
     "recording": ACTIVE,
-    "and shapes": ACTIVE | {"record_shapes": True},
-    "and memory": ACTIVE | {"profile_memory": True},
-    "and Python's stack": ACTIVE | {"with_stack": True},
-    "all of them": ACTIVE | {"record_shapes": True, "profile_memory": True, "with_stack": True},
+    "with shapes": ACTIVE | {"record_shapes": True},
+    "with memory": ACTIVE | {"profile_memory": True},
+    "with Python's stack": ACTIVE | {"with_stack": True},
+    "with all three": ACTIVE | {"record_shapes": True, "profile_memory": True, "with_stack": True},
 }
 
 
@@ -47,8 +48,14 @@ class Overhead:
 
     @property
     def ratio(self) -> float:
-        """A profiled step over one without a profiler: the quickest of all rounds of both."""
-        return min(self.seconds) / min(self.off)
+        """A profiled step over one without a profiler: of both the median over the rounds."""
+        return statistics.median(self.seconds) / statistics.median(self.off)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """The smallest and the largest ratio of a round."""
+        ratios = [with_one / off for with_one, off in zip(self.seconds, self.off, strict=True)]
+        return min(ratios), max(ratios)
 
 
 def measure(rounds: int = 5, step: Callable[[], object] | None = None) -> list[Overhead]:

@@ -68,22 +68,35 @@ def both(rounds: int = 3) -> dict[str, list[Overhead]]:
 
 
 def table(found: Mapping[str, Sequence[Overhead]]) -> str:
-    """A row for each way, a column for each program: times as long as without a profiler."""
-    lines = [f"{'':34}" + "".join(f"{name:>18}" for name in found)]
+    """A row for each way, a column for each program: times as long as without a profiler.
+
+    Beside each the smallest and the largest of a round.
+    """
+    lines = [f"{'':34}" + "".join(f"{name:>24}" for name in found)]
     for rows in zip(*found.values(), strict=True):
-        way = rows[0].way
-        name = way if way in (PY_SPY, C_PROFILE) else f"torch.profiler: {way}"
-        lines.append(f"{name:34}" + "".join(f"{f'{one.ratio:.2f} ×':>18}" for one in rows))
+        lines.append(f"{_name(rows[0].way):34}" + "".join(map(_cell, rows)))
     return "\n".join(lines)
+
+
+def _name(way: str) -> str:
+    return way if way in (PY_SPY, C_PROFILE) else f"torch.profiler: {way}"
+
+
+def _cell(one: Overhead) -> str:
+    least, most = one.spread
+    return f"{f'{one.ratio:.2f} × ({least:.2f} to {most:.2f})':>24}"
 
 
 @dataclass(frozen=True)
 class Dearest:
-    """The way that costs small operators most: times as long as without a profiler."""
+    """The way that costs small operators most, and the one that costs large ones most: times as
+    long as without a profiler."""
 
     way: str
     small: float  # operators
-    large: float
+    large: float  # operators, with the same way
+    of_large: str
+    most_of_large: float
     outside: float  # of torch.profiler outside its window, the larger of both programs'
 
     @property
@@ -95,9 +108,10 @@ class Dearest:
 def dearest(found: Mapping[str, Sequence[Overhead]]) -> Dearest:
     """Of what `both` found."""
     large, small = ({one.way: one.ratio for one in rows} for rows in found.values())
-    way = max(small, key=small.get)
+    way, of_large = (max(rows, key=rows.get) for rows in (small, large))
     outside = max(rows["outside its window"] for rows in (large, small))
-    return Dearest(way, small[way], large[way], outside)
+    of_small = _name(way), small[way], large[way]
+    return Dearest(*of_small, _name(of_large), large[of_large], outside)
 
 
 @contextlib.contextmanager
