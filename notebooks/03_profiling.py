@@ -85,7 +85,9 @@ conclude(loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared
 # | which Python function? | `cProfile` | inside an operator; other threads |
 # | which operator, phase, tensor? | `torch.profiler` | what is not PyTorch, without a name |
 # | which instruction, which cache? | `perf` | Python's names |
-# | which kernel of the GPU? | `torch.profiler`, Nsight Systems | why a kernel is slow: Nsight Compute |
+# | which kernel of the GPU? | `torch.profiler`, Nsight Systems | why a kernel is slow (Nsight Compute) |
+# | who holds the GPU's memory? | [memory snapshot](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) | what is not PyTorch's (NCCL) |
+# | which of many ranks? | [HolisticTraceAnalysis](https://hta.readthedocs.io) | ranks without a trace |
 #
 # `cProfile`, `torch.profiler` and Nsight Systems *trace*: they record each event, so counts and
 # order are exact, and each event costs time. So record few steps, with the options that your question
@@ -145,12 +147,17 @@ conclude(
 #
 # A trace grows with every step, so a *schedule* chooses which steps are recorded. In each cycle it
 # waits, warms up, and is active. Warming up records and throws away: starting a profiler has one-off
-# costs, which must not be in the first step that you read.
+# costs, which must not be in the first step that you read. The profiler counts by `profiler.step()`:
+# a loop that never calls it stays in step 0.
 #
-# *Predict: `skip_first=1, wait=2, warmup=1, active=3, repeat=2`: which of 16 steps are recorded, in
-# how many files?*
+# PyTorch marks its own work: operators, the optimizer, backward. `record_function` gives a name to
+# what *you* do.
+#
+# *Predict: a step reads 16 photos and trains on them. Without names, how much of it has no phase?*
 
-# %%
+# %% tags=["nbval-ignore-output"]
+from contextlib import nullcontext
+
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 from torch.profiler import profile, record_function, schedule, tensorboard_trace_handler
@@ -159,32 +166,6 @@ from hpml import data
 from hpml.models.residual import ResidualNetwork
 from hpml.modules.m03_profiling.lecture import schedule_picture, shares_picture, slow_training
 from hpml.trace.profiler import read, shares
-
-window = schedule(skip_first=1, wait=2, warmup=1, active=3, repeat=2)
-publish_figure(
-    "a profiler's schedule",
-    schedule_picture.picture(window, 16, title="Two cycles: wait, warm up, record; then off"),
-    "What torch.profiler's schedule says of 16 training steps.",
-)
-
-# %%
-numbers, files = schedule_picture.recorded(window, 16)
-conclude(
-    (numbers, files) == ([4, 5, 6, 10, 11, 12], 2),
-    f"**Answer.** Steps {', '.join(map(str, numbers))}, in {files} files: `on_trace_ready` is called "
-    "at the end of each cycle. The profiler counts by `profiler.step()`. A loop that never calls it "
-    "stays in step 0.",
-    f"steps {numbers} in {files} files: this version of PyTorch has another schedule.",
-)
-
-# %% [markdown]
-# PyTorch marks its own work: operators, the optimizer, backward. `record_function` gives a name to
-# what *you* do.
-#
-# *Predict: a step reads 16 photos and trains on them. Without names, how much of it has no phase?*
-
-# %% tags=["nbval-ignore-output"]
-from contextlib import nullcontext
 
 
 def train(name, profiler, steps=5):
@@ -234,15 +215,82 @@ conclude(
 # %% [markdown]
 # With several ranks each needs a file of its own: `worker_name=f"rank{rank}"`. (`instrument` is the
 # exercise on this section.)
+#
+# ### Which steps does a schedule record? *(more)*
+#
+# *Predict: `skip_first=1, wait=2, warmup=1, active=3, repeat=2`: which of 16 steps are recorded, in
+# how many files?*
+
+# %%
+window = schedule(skip_first=1, wait=2, warmup=1, active=3, repeat=2)
+publish_figure(
+    "a profiler's schedule",
+    schedule_picture.picture(window, 16, title="Two cycles: wait, warm up, record; then off"),
+    "What torch.profiler's schedule says of 16 training steps.",
+)
+
+# %%
+numbers, files = schedule_picture.recorded(window, 16)
+conclude(
+    (numbers, files) == ([4, 5, 6, 10, 11, 12], 2),
+    f"**Answer.** Steps {', '.join(map(str, numbers))}, in {files} files: `on_trace_ready` is called "
+    "at the end of each cycle.",
+    f"steps {numbers} in {files} files: this version of PyTorch has another schedule.",
+)
 
 # %% [markdown]
-# ## 4. TensorBoard, with no internet
+# ## 4. Read a trace
 #
-# `tensorboard_trace_handler` wrote files that TensorBoard can show, with the plugin
-# `torch-tb-profiler`. Nobody maintains it any more, and its page loads a chart library from the
-# internet: on a compute node it stays blank. This command shows the same views without:
+# PyTorch calls its view in TensorBoard
+# [deprecated](https://docs.pytorch.org/tutorials/intermediate/tensorboard_profiler_tutorial.html) and
+# names [Perfetto](https://ui.perfetto.dev): open the page and drag a trace onto it. The file stays in
+# your browser. (With no internet: `./hpml tensorboard`, below.) Try it with
+# `src/hpml/recorded/steps_bad.pt.trace.json.gz`, a training on one GPU.
 #
-#     ./hpml tensorboard        # or: ./hpml tensorboard FOLDER
+# *Predict: what does the GPU do while the host makes a batch? And at `.item()`, who waits for whom?*
+
+# %%
+from hpml.modules.m03_profiling.lecture import guided
+from hpml.record import kept
+from hpml.trace.profiler import read
+
+trace = read.read(kept.SHIPPED / "steps_bad.pt.trace.json.gz")
+seen = guided.reading(trace)
+publish_figure(
+    "a trace read in five places",
+    guided.picture(trace, seen, title=f"In {seen.idle:.0%} of this step the GPU does nothing"),
+    "A step of training on one H200, as Perfetto draws it: the host's threads, and the GPU's stream.",
+)
+
+# %% [markdown]
+# W and S zoom, A and D move, a click selects an event, F brings it onto the screen
+# ([keys](https://perfetto.dev/docs/visualization/perfetto-ui)). Look in this order:
+#
+# 1. **The step**, `ProfilerStep#9`: type its name into the search field, press F twice.
+# 2. **The widest gap** in the row *stream*: the GPU waits. Look up: what does the host do meanwhile?
+# 3. **The copy**, `Memcpy HtoD`: from *pageable* memory the host waits for it; from *pinned* memory
+#    it can run beside kernels.
+# 4. **A kernel**: click it, and follow the arrow to its launch. The GPU has a queue if the launch is
+#    long before the kernel. If not, the gaps between kernels are the host's.
+# 5. **The waits**, `cudaStreamSynchronize`: `.item()` makes one. When it ends the queue is empty.
+
+# %%
+ahead = 1e6 * (trace.start[seen.kernel] - trace.end[seen.launch])
+conclude(
+    seen.meanwhile == "loading" and ahead > 0,
+    f"**Answer.** Nothing, for {1e3 * (seen.gap[1] - seen.gap[0]):.1f} of "
+    f"{1e3 * seen.step.seconds:.1f} ms: the host is in *{seen.meanwhile}*. The copy takes "
+    f"{1e3 * trace.duration[seen.copy]:.1f} ms. The longest kernel runs {ahead:.0f} µs after its "
+    f"launch. At `.item()` the host waits for the GPU: {len(seen.waits)} waits in the step, short ones "
+    "here, since the queue is empty anyway.",
+    "another trace lies where the course's was.",
+)
+
+# %% [markdown]
+# ### TensorBoard, with no internet *(more)*
+#
+# The plugin `torch-tb-profiler` loads a chart library from the internet: on a compute node its page
+# stays blank. `./hpml tensorboard`, or `./hpml tensorboard FOLDER`, shows the same views without:
 #
 # | view | question |
 # |---|---|
@@ -276,26 +324,19 @@ conclude(
 )
 
 # %% [markdown]
-# So read "Other" as "unknown", and give names. This is what the Overview and the Trace look like for
-# a script that does use a DataLoader, in its main process:
+# So read "Other" as "unknown", and give names. This is what the Overview looks like for a script that
+# does use a DataLoader, in its main process, and the other views. Memory is recorded with
+# `profile_memory=True`, shapes with `record_shapes=True`, modules and call stacks with
+# `with_stack=True`. In Memory and Module, drag over a part of the chart to see it alone.
+#
+# What the views cannot show: on a CPU the Overview and Distributed count as communication what
+# PyTorch names `gloo:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
+# send or all-to-all. Whether a kernel uses Tensor Cores is looked up in a short list of names: many
+# kernels that do count as "not", as the last picture shows. Times in Module are in µs. The Trace view
+# gets its whole file at once; a large one is better opened in Perfetto (section 11).
 
 # %%
-views.show("overview", "trace")
-
-# %% [markdown]
-# ### The other views *(more)*
-#
-# Memory is recorded with `profile_memory=True`, shapes with `record_shapes=True`, modules and call
-# stacks with `with_stack=True`. In Memory and Module, drag over a part of the chart to see it alone.
-#
-# What the views cannot show: the Overview and Distributed count as communication what PyTorch names
-# `gloo:…` or `nccl:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
-# send or all-to-all. Whether a kernel uses Tensor Cores is looked up in a list of names from 2023:
-# kernels of newer GPUs count as "not", as the last picture shows. The Trace view gets its whole
-# file at once; a large one is better opened in Perfetto (section 11).
-
-# %%
-views.show("operator", "memory", "module", "distributed", "difference", "kernel")
+views.show("overview", "operator", "memory", "module", "distributed", "difference", "kernel")
 
 # %% [markdown]
 # ## 5. One slow script put right
@@ -367,25 +408,32 @@ conclude(
     f"`.item()` took {done.item_share:.1%} of the step: it lost its core.",
 )
 
+# %% [markdown]
+# The order is the profile's, not the code's, and on another machine it is another one. A part of
+# 10 % that becomes free makes the step at most 1.1 times as fast (Amdahl, module 01).
+# (`fix_the_loader` is the exercise on this.)
+#
+# ### Is the gain within Amdahl's bound? *(more)*
+#
+# *Predict: can a fix gain more than its part's share of the profile allows?*
+
 # %% tags=["nbval-ignore-output"]
 tight = done.tightest
 seen = (
-    f"*{tight.part}* was {tight.share:.0%} of the recorded step. Were it free, the step would be "
+    f"**Answer.** *{tight.part}* was {tight.share:.0%} of the recorded step. Were it free, the step would be "
     f"{tight.bound:.2f} times as fast (Amdahl, module 01); with `{tight.fix}` it {tight.outcome}."
 )
 if tight.gain.factor > tight.bound:
     seen += (
-        f" That is more: the recorded step took {tight.recording:.2f} times as long as others. "
+        f" So it can: the recorded step took {tight.recording:.2f} times as long as others. "
         "Recording slows operators and not Python, so a profile underrates what runs in Python."
     )
 conclude(all(one.within_bound for one in done.rounds), seen, f"{seen} The cores are shared.")
 
 # %% [markdown]
-# The order is the profile's, not the code's, and on another machine it is another one.
-#
 # Packing is possible because these images fit into memory. With more data, other processes decode
 # (`DataLoader(num_workers=…)`), and one epoch's work is hidden behind the training. Augmented images
-# must not be packed: each epoch needs new ones. (`fix_the_loader` is the exercise on this.)
+# must not be packed: each epoch needs new ones.
 #
 # ### By hand *(more)*
 #
@@ -654,8 +702,8 @@ print(verdict)
 conclude(
     (verdict.rank, verdict.since, verdict.phase) == (slow.rank, slow.since, slow.phase),
     f"That is what was planted: rank {slow.rank}, since step {slow.since}, "
-    f"{slow.seconds * 1e3:.0f} ms more in {slow.phase}. Most time in communication has rank "
-    f"{verdict.blamed}.",
+    f"{slow.seconds * 1e3:.0f} ms more in {slow.phase}. Rank {verdict.blamed} spends most time "
+    "in communication.",
     f"planted was rank {slow.rank} since step {slow.since} in {slow.phase}: other processes need "
     "these cores.",
 )
@@ -664,6 +712,10 @@ conclude(
 # `straggler` looks when each rank *calls* each all-reduce: the last one makes the others wait, and
 # its longer phase is the reason. (*Wait at N × N* in Scalasca; Geimer et al. 2010.)
 # (`find_the_straggler` is the exercise on this.)
+#
+# **At 256 GPUs** each step waits for the slowest of 256. If a rank is late in 1 step of 100, each rank
+# for itself, 4 ranks lose 4 % of the steps, and 256 ranks 92 % (1 − 0.99²⁵⁶). Nobody opens 256 traces:
+# let `straggler` or HolisticTraceAnalysis look first (section 12).
 #
 # ### The same in TensorBoard *(more)*
 #
@@ -674,7 +726,7 @@ conclude(
 # %% [markdown]
 # ### Three faults, three shapes *(more)*
 #
-# A rank is late for one of many reasons. Here are three, on two ranks that compute in earnest: rank
+# A rank is late for one of many reasons. Here are three, on two ranks that do compute: rank
 # 1 sleeps 30 ms in `forward`; or its images are nine times as large and have to be made smaller; or
 # three other processes use its core.
 #

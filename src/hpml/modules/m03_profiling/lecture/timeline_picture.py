@@ -3,6 +3,9 @@
 It is the view that TensorBoard's trace page, Perfetto and chrome://tracing give.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -15,14 +18,23 @@ from hpml.trace.profiler.trace import Step, Trace
 
 NARROWEST = 5e-4  # of the step; what is narrower cannot be seen
 CHARACTER = 0.0085  # of the picture's width
+NOWHERE: Mapping[str, tuple[int, float, float]] = MappingProxyType({})
 OPERATOR, KERNEL = "operator", "kernel"
 COLOURS = {OPERATOR: "#E6E6E6", KERNEL: tint(3)}
 
 
-def picture(trace: Trace, step: int | None = None, *, title: str = "", levels: int = 5) -> Figure:
+def picture(
+    trace: Trace,
+    step: int | None = None,
+    *,
+    title: str = "",
+    levels: int = 5,
+    places: Mapping[str, tuple[int, float, float]] = NOWHERE,
+) -> Figure:
     """The events of one step (the last where `step` is None), `levels` deep.
 
     An event's colour is its phase's, where its name says one. Time 0 is the step's start.
+    `places` are marked by their names: a thread, seconds on the trace's clock, and a level.
     Raises ValueError where that step was not profiled.
     """
     chosen = _step(trace, step)
@@ -36,7 +48,9 @@ def picture(trace: Trace, step: int | None = None, *, title: str = "", levels: i
     row: float = 0
     ticks: dict[float, str] = {}
     seen = set()
+    tops = {}
     for thread in threads:
+        tops[thread] = row
         here = np.flatnonzero(inside & (trace.thread == thread))
         ticks[row] = _thread_name(trace, thread)
         for i in here[np.argsort(depth[here], kind="stable")]:
@@ -58,6 +72,10 @@ def picture(trace: Trace, step: int | None = None, *, title: str = "", levels: i
         row += int(depth[here].max()) + 1
         axes.axhline(row + 0.2, color="black", linewidth=0.5)
         row += 0.4
+    for label, (thread, at, level) in places.items():
+        spot = 1e3 * (at - chosen.start), tops[thread] + level + 0.46
+        disc = {"boxstyle": "circle", "facecolor": "black", "edgecolor": "white"}
+        axes.text(*spot, label, color="white", ha="center", va="center", fontsize=8, bbox=disc)
     figure.set_figheight(1.5 + 0.26 * row)
     axes.set_yticks([place + 0.46 for place in ticks], ticks.values(), fontsize="small")
     axes.set_ylim(row, -0.1)

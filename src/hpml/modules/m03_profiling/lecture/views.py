@@ -18,7 +18,6 @@ VIEWS = {
     "the recommendation is to load with several processes.",
     "operator": "Operator: the ten operators with the most time of their own as a ring, and a "
     "table of all with calls and times.",
-    "trace": "Trace: the events of the training thread over 500 ms, four steps side by side.",
     "memory": "Memory: allocated megabytes over time, up to 12.8 MB in each forward and backward, "
     "and which operators allocated them.",
     "module": "Module: time of each layer, and all events of the steps as bars in layers.",
