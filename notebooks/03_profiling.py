@@ -290,7 +290,7 @@ conclude(
 # ### TensorBoard, with no internet *(more)*
 #
 # The plugin `torch-tb-profiler` loads a chart library from the internet: on a compute node its page
-# stays blank. `./hpml tensorboard`, or `./hpml tensorboard FOLDER`, shows the same views without:
+# stays blank. `./hpml tensorboard`, or `./hpml tensorboard FOLDER`, shows the same views with no internet:
 #
 # | view | question |
 # |---|---|
@@ -497,7 +497,7 @@ inside = (trace.start >= step.start) & (trace.start < step.end)
 events = int(inside.sum())
 conclude(
     100 < events < 2000,
-    f"{events} in the last step, most of them for the 64 images that the `DataLoader` picks one by "
+    f"**Answer.** {events} in the last step, most of them for the 64 images that the `DataLoader` picks one by "
     f"one. The file of three steps has {file.stat().st_size / 1e3:.0f} kB.",
     f"{events} in the last step.",
 )
@@ -514,8 +514,9 @@ for key, value in event.items():
 
 # %% [markdown]
 # Drawn, it is what every viewer shows: time to the right, and what calls above what is called.
-# `ProfilerStep` is one step. The blue and yellow boxes are the names that the program gave; PyTorch
-# marked the fetch of the batch, the optimizer and each node of backward by itself.
+# `ProfilerStep` is one step. A colour is a phase: `transforms`, `forward`, `backward` and `optimizer`
+# are names that the program gave; inside them PyTorch marked the optimizer and each node of backward
+# by itself, and before them the fetch of the batch.
 
 # %% tags=["nbval-ignore-output"]
 timeline_picture.picture(trace, title="An event lies below the event that called it")
@@ -537,7 +538,7 @@ every = trace.duration.sum()
 # %% tags=["nbval-ignore-output"]
 conclude(
     every > 2 * whole,
-    f"{every / whole:.1f} times as much: {1e3 * every:.0f} ms of events in {1e3 * whole:.0f} ms. A "
+    f"**Answer.** {every / whole:.1f} times as much: {1e3 * every:.0f} ms of events in {1e3 * whole:.0f} ms. A "
     "microsecond in a convolution is counted in each of the events around it.",
     f"the events have {1e3 * every:.0f} ms, the steps {1e3 * whole:.0f} ms.",
 )
@@ -587,14 +588,16 @@ shares_picture.picture(
 
 # %% tags=["nbval-ignore-output"]
 curve = memory_curve.memory_curve(trace)
-memory_curve.picture(trace, curve, title="Forward fills memory, backward frees it")
+title = "Backward adds gradients before it has freed what forward kept"
+memory_curve.picture(trace, curve, title=title)
 
 # %% tags=["nbval-ignore-output"]
 phase = memory_curve.phase_at_peak(trace, curve)
 conclude(
-    phase in ("forward", "backward"),
-    f"In {phase}, with {curve.peak / 2**20:.1f} MiB. Forward keeps each layer's output for backward. "
-    "Backward adds gradients and frees those outputs, last layer first.",
+    phase == "backward",
+    f"**Answer.** In {phase}, with {curve.peak / 2**20:.1f} MiB. Forward keeps each layer's output for backward. "
+    "Backward frees those outputs, last layer first, and adds gradients meanwhile. Where the outputs "
+    "are much larger than the parameters, the peak is where forward ends.",
     f"the peak is in {phase or 'no phase'}, with {curve.peak / 2**20:.1f} MiB.",
 )
 
@@ -675,7 +678,7 @@ spent = [1e3 * one.exposed_per_step for one in found]
 shortest = min(range(4), key=spent.__getitem__)
 conclude(
     shortest == slow.rank,
-    f"The shortest: rank {shortest} has {spent[shortest]:.0f} ms in a step, the others up to "
+    f"**Answer.** The shortest: rank {shortest} has {spent[shortest]:.0f} ms in a step, the others up to "
     f"{max(spent):.0f} ms. On their own traces alone, each of the others would blame the network.",
     f"rank {shortest} has the shortest bar, and rank {slow.rank} is slow: the processes had to wait "
     "for a core.",
@@ -701,7 +704,7 @@ print(verdict)
 # %% tags=["nbval-ignore-output"]
 conclude(
     (verdict.rank, verdict.since, verdict.phase) == (slow.rank, slow.since, slow.phase),
-    f"That is what was planted: rank {slow.rank}, since step {slow.since}, "
+    f"**Answer.** That is what was planted: rank {slow.rank}, since step {slow.since}, "
     f"{slow.seconds * 1e3:.0f} ms more in {slow.phase}. Rank {verdict.blamed} spends most time "
     "in communication.",
     f"planted was rank {slow.rank} since step {slow.since} in {slow.phase}: other processes need "
@@ -757,7 +760,7 @@ listed = "; ".join(f"*{name}*: {', '.join(slower)}" for name, slower in slowed.i
 conclude(
     all(slowed[name] == phases for name, phases in expected.items())
     and len(slowed.get("overfull core", "two")) >= 2,
-    f"Phases that take more than 1.5 times as long: {listed}.",
+    f"**Answer.** Phases that take more than 1.5 times as long: {listed}.",
     f"phases that take more than 1.5 times as long: {listed}. Other processes need these cores.",
 )
 
@@ -791,7 +794,7 @@ print(put_right)
 wrong = [abs(offset + by) for offset, by in zip(put_right.offset, off, strict=True)]
 conclude(
     all(a <= b + 1e-6 for a, b in zip(wrong, put_right.error, strict=True)),
-    f"To milliseconds. The offsets are right within {1e3 * max(wrong):.1f} ms, and the bounds "
+    f"**Answer.** To milliseconds. The offsets are right within {1e3 * max(wrong):.1f} ms, and the bounds "
     f"promise {1e3 * max(put_right.error):.1f} ms: the narrowest wait of each two ranks decides.",
     f"the offsets are off by up to {1e3 * max(wrong):.1f} ms, more than the bounds allow.",
 )
@@ -818,7 +821,7 @@ computing = {p.what: 1e3 * p.seconds for p in path if p.rank == slow.rank and p.
 whole = sum(piece.seconds for piece in path)
 conclude(
     own > 0.5 * whole,
-    f"{own / whole:.0%} of {1e3 * whole:.0f} ms, of that {computing.get(slow.phase, 0):.0f} ms in "
+    f"**Answer.** {own / whole:.0%} of {1e3 * whole:.0f} ms, of that {computing.get(slow.phase, 0):.0f} ms in "
     f"{slow.phase}. Loading and computing of the others are not on the path: no gain there.",
     f"rank {slow.rank} has {own / whole:.0%} of the path: other processes need these cores.",
 )
@@ -920,7 +923,7 @@ largest = max(kilobytes, key=kilobytes.__getitem__)
 steps = 4 * 2000 // 100
 conclude(
     largest == "images",
-    f"The images: {kilobytes['images']:.0f} kB, and the scalars {kilobytes['scalars']:.1f} kB. But "
+    f"**Answer.** The images: {kilobytes['images']:.0f} kB, and the scalars {kilobytes['scalars']:.1f} kB. But "
     f"a profile grows with every step. Of all {steps} steps it would take about "
     f"{steps / 3 * kilobytes['profiles'] / 1e3:.0f} MB, for a network this small. That is why a "
     "profile has a schedule.",
@@ -929,9 +932,8 @@ conclude(
 
 # %% [markdown]
 # The same as pictures, if you have no browser at hand. Among the images are the first 16 of
-# the test, under the class that the network takes them for. A gradient whose histogram grows wider
-# with every epoch often announces a training that diverges. One that shrinks to a line is that of a
-# layer which no longer learns.
+# the test, under the class that the network takes them for. Compare histograms from epoch to epoch: a
+# gradient that is 0 for all weights of a layer changes none of them.
 
 # %% tags=["nbval-ignore-output"]
 publish_figure(
@@ -984,7 +986,7 @@ decode, augment = (
 )
 conclude(
     written_as.share > 0.4,
-    f"It waits {written_as.share:.0%} of a step. To decode an image takes "
+    f"**Answer.** It waits {written_as.share:.0%} of a step. To decode an image takes "
     f"{1e6 * decode.seconds / decode.calls:.0f} µs, to mirror and shift it "
     f"{1e6 * augment.seconds / augment.calls:.0f} µs.",
     f"it waits {written_as.share:.0%} of a step; the network itself was held up by other programs.",
@@ -1014,7 +1016,7 @@ publish_figure(
 batched = next(stage for stage in fixed.stages if stage.name == "augment")
 conclude(
     fixed.share < written_as.share,
-    f"{batched.calls / fixed.steps:.0f} time instead of {augment.calls / written_as.steps:.0f}: a "
+    f"**Answer.** {batched.calls / fixed.steps:.0f} time instead of {augment.calls / written_as.steps:.0f}: a "
     "call for each batch, not for each image, so that far fewer operators are started. The network "
     f"waits {fixed.share:.0%} of a step instead of {written_as.share:.0%}.",
     f"the network waits {fixed.share:.0%} of a step, and {written_as.share:.0%} before: the machine "
@@ -1048,9 +1050,9 @@ conclude(
 # | with SQL | `trace_processor FILE` | the same |
 #
 # To bring traces from a cluster: `rsync -av MACHINE:run/logs/ logs/`. They are packed already, and
-# Perfetto and TensorBoard take them so. Perfetto wants events of one thread to lie within each other
-# or apart ([its FAQ](https://perfetto.dev/docs/faq)); communication that overlaps on one thread is
-# drawn wrong there.
+# Perfetto and TensorBoard take them so. Before version 57 Perfetto left out events of one thread that
+# overlap without lying within each other, as communication may
+# ([release notes](https://lalitm.com/post/perfetto-v57/)).
 #
 # Two records of one job can be laid side by side if both say when their clock was zero. Here the
 # training script runs on two ranks of Horovod, with PyTorch's profiler and Horovod's timeline.
@@ -1077,14 +1079,15 @@ if both:
             both,
             title=f"{both.waited / called:.0%} of what one profiler calls optimizer is waiting",
         ),
-        "Phases of a step by torch.profiler; below, each gradient in Horovod's timeline.",
+        "Phases of a step by torch.profiler; below, each gradient in Horovod's timeline. A negotiation "
+        "that begins before this rank's backward was begun by the other rank, which is ahead.",
     )
 
 # %% tags=["nbval-ignore-output"]
 if both:
     conclude(
         both.waited > 0.5 * called,
-        f"It waits: {both.waited / called:.0%} of the {1e3 * called:.0f} ms are over before the last "
+        f"**Answer.** It waits: {both.waited / called:.0%} of the {1e3 * called:.0f} ms are over before the last "
         "gradient is back. Horovod's optimizer waits for them inside `step()`. Grey is negotiation: "
         "Horovod asks all ranks whether they have this gradient, too, so it is the time until the "
         "slower rank has it and a core runs Horovod's thread.",
@@ -1136,8 +1139,8 @@ enough = reference.size(ranks=2, steps=3)
 # %%
 conclude(
     everything > 10_000 * enough,
-    f"{everything / 1e9:.1f} GB, written by 256 processes at the same time, and {enough / 1e3:.0f} "
-    "kB. A network for real work has a hundred times as many operators in a step.",
+    f"**Answer.** {everything / 1e9:.1f} GB, written by 256 processes at the same time, and {enough / 1e3:.0f} "
+    "kB. A network with more operators in a step has larger ones.",
     f"{everything / 1e9:.1f} GB and {enough / 1e3:.0f} kB.",
 )
 
@@ -1163,13 +1166,13 @@ print(script[script.rindex("srun --") :])
 # %%
 four = ranks.read_ranks(reference.FOLDER)
 two = {f"rank {rank}": shares.shares(four[rank], 7) for rank in (0, 3)}
-shares_picture.picture(two, title="Both ranks wait for communication")
+shares_picture.picture(two, title="Two of four ranks: which one is late?")
 
 # %%
 waiting = {name: found.fraction("communication") for name, found in two.items()}
 conclude(
     min(waiting.values()) > 0.2,
-    f"Neither: both spend a large part of the step in communication, {waiting['rank 0']:.0%} and "
+    f"**Answer.** Neither: both spend a large part of the step in communication, {waiting['rank 0']:.0%} and "
     f"{waiting['rank 3']:.0%}. The network may be slow, or a third rank may come late. Two traces "
     "cannot tell these apart.",
     f"they spend {waiting['rank 0']:.0%} and {waiting['rank 3']:.0%} of the step in communication.",
@@ -1181,7 +1184,7 @@ conclude(
 # after the job script's name.
 
 # %%
-title = "Rank 2 loads longer from step 5 on, and all others wait"
+title = "Four ranks in three steps: three of them wait"
 display(ranks_picture.side_by_side(four, [4, 5, 6], title=title))
 verdict = straggler.straggler(four)
 print(verdict)
@@ -1227,10 +1230,13 @@ else:
 # %% tags=["nbval-ignore-output"]
 if of_gpu:
     loops = pictures.loops(of_gpu, {n: pictures.on_device(t) for n, t in of_loop.items()})
-    bad, good = loops.seconds["bad"], loops.seconds["good"]
+    first_loop, second_loop = (
+        f"{1e3 * loops.seconds[name]:.1f} ms ({1e3 * min(taken):.1f} to {1e3 * max(taken):.1f})"
+        for name, taken in ((n, of_gpu.result["loops"][n]["seconds"]) for n in ("bad", "good"))
+    )
     seen = (
-        f"A step of the first loop takes {1e3 * bad:.1f} ms, of the second {1e3 * good:.1f} ms: "
-        f"{loops.factor:.1f} times as fast."
+        f"A step of the first loop takes {first_loop}, of the second {second_loop}: by the medians "
+        f"of steps without a profiler {loops.factor:.1f} times as fast."
     )
     if loops.busy:
         seen += (
@@ -1266,7 +1272,8 @@ if not shutil.which("sbatch"):
 # *record_function*. Mohan et al. 2021, *Analyzing and Mitigating Data Stalls in DNN Training*
 # (arXiv:2007.06775), section 3: loading in nine networks. Graham et al. 1982, *gprof*, section 3:
 # counting and sampling in one profiler. Geimer et al. 2010, *The Scalasca performance toolset
-# architecture*: wait states.
+# architecture*: wait states. Lin et al. 2025, *Understanding Stragglers in Large Model Training*
+# (arXiv:2505.05713): late ranks in five months of training on thousands of GPUs.
 
 # %% [markdown]
 # ## Where next

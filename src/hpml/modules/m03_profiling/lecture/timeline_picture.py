@@ -65,7 +65,7 @@ def picture(
             look = look | {"edgecolor": "black", "linewidth": line}
             axes.broken_barh([place], (row + depth[i], 0.92), **look)
             name = _short(trace.names[trace.name[i]])
-            if len(name) * CHARACTER < width / chosen.seconds:
+            if (len(name) + 1) * CHARACTER < width / chosen.seconds:
                 middle = place[0] + place[1] / 2, row + depth[i] + 0.46
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
                 axes.text(*middle, name, ha="center", va="center", fontsize=7, bbox=box)
