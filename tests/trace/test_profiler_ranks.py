@@ -60,3 +60,23 @@ def test_without_a_number_of_ranks_there_are_those_that_wrote(tmp_path):
     for rank in range(2):
         write(tmp_path / f"rank{rank}.json", rank, None)
     assert len(read_ranks(tmp_path)) == 2
+
+
+def test_what_is_no_trace_beside_the_traces_is_passed_over(tmp_path):
+    write(tmp_path / "rank0.json", 0, 1)
+    (tmp_path / "config.json").write_text('{"epochs": [4]}')
+    (tmp_path / "._rank0.json").write_bytes(b"\x00\x05\x16\x07")
+    assert len(read_ranks(tmp_path)) == 1
+
+
+def test_some_of_many_ranks_can_be_asked_for(tmp_path):
+    for rank in (127, 0):
+        write(tmp_path / f"rank{rank}.json", rank, 128)
+    with pytest.raises(UserError, match="of 128 ranks"):
+        read_ranks(tmp_path)
+    assert [trace.rank for trace in read_ranks(tmp_path, some=True)] == [0, 127]
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="no such folder"):
+        read_ranks(tmp_path / "none")

@@ -2,9 +2,9 @@
 
 A phase is known by a name. Either the program marked it with `record_function`, or PyTorch marks it
 by itself: the fetch of a batch (`enumerate(DataLoader)#...`), the optimizer (`Optimizer.step#...`),
-and each node of autograd's graph (`autograd::engine::evaluate_function: ...`). Where one name is
-inside another, the inner one counts. Forward computation has no name of its own: without a mark
-it is the time from the first to the last operator that autograd later runs backward.
+each node of autograd's graph (`autograd::engine::evaluate_function: ...`), and the forward of
+DistributedDataParallel. Where one name is inside another, the inner one counts. Without a mark,
+forward is the time from the first to the last operator that autograd later runs backward.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ PHASES = ("loading", "transforms", "forward", "backward", "optimizer")
 OWN_NAMES = (
     ("enumerate(DataLoader)#", "loading"),
     ("Optimizer.step#", "optimizer"),
+    ("DistributedDataParallel.forward", "forward"),
     ("autograd::engine::evaluate_function", "backward"),
 )
 AUTOGRAD, ZERO_GRAD = "autograd::engine::evaluate_function", "Optimizer.zero_grad#"
@@ -90,6 +91,7 @@ def _on_host(trace: Trace) -> dict[str, np.ndarray]:
     named = np.full(len(trace.names), -1)
     for i, name in enumerate(trace.names):
         own = next((phase for start, phase in OWN_NAMES if name.startswith(start)), name)
+        own = own.strip("# ")  # some programs mark "## forward ##"
         named[i] = PHASES.index(own) if own in PHASES else -1
     kind = np.where(on_main & trace.of("cpu_op", "user_annotation"), named[trace.name], -1)
     marked = np.flatnonzero(kind >= 0)

@@ -8,23 +8,35 @@ from hpml.errors import UserError
 from hpml.trace.profiler.clocks import moved_by
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.trace import Trace
+from hpml.trace.profiler.trace_file import NotATraceError
 
 ENDINGS = (".json", ".json.gz")
 
 
-def read_ranks(folder: str | os.PathLike[str]) -> list[Trace]:
+def read_ranks(folder: str | os.PathLike[str], *, some: bool = False) -> list[Trace]:
     """The traces in `folder`, by rank, with one zero of time; the newest of a rank that wrote more.
 
     A trace names its rank and the number of ranks itself, where torch.distributed was initialized
     when it was recorded. A file's age is the number in its name, as `tensorboard_trace_handler`
     writes it, or else when it was last changed.
 
+    Other files beside the traces are passed over. With `some`, ranks may be missing, as where the
+    training script was told to profile two of them: the traces are then those that are there, and
+    each names its `rank`.
+
     Raises UserError where a rank is missing, or a trace names none, or as `read` does.
     """
+    if not Path(folder).is_dir():
+        raise UserError(f"{folder}: no such folder: name the one that the ranks wrote into")
     files = [path for path in Path(folder).iterdir() if path.name.endswith(ENDINGS)]
     by_rank: dict[int, Trace] = {}
     for path in sorted(files, key=_age):
-        trace = read(path)
+        if path.name.startswith("."):  # macOS copies "._rank0.pt.trace.json" beside a file
+            continue
+        try:
+            trace = read(path)
+        except NotATraceError:
+            continue
         if trace.rank is None:
             raise UserError(
                 f"{path.name}: names no rank: call init_process_group before the profiler starts"
@@ -33,6 +45,9 @@ def read_ranks(folder: str | os.PathLike[str]) -> list[Trace]:
     if not by_rank:
         raise UserError(f"{Path(folder).name}: there is no trace in it: let each rank write one")
     size = max(max(trace.world_size or 0, rank + 1) for rank, trace in by_rank.items())
+    if some:
+        first = by_rank[min(by_rank)].epoch
+        return [_since(first, by_rank[rank]) for rank in sorted(by_rank)]
     if missing := sorted(set(range(size)) - set(by_rank)):
         raise UserError(
             f"{Path(folder).name}: of {size} ranks, these have no trace: "

@@ -7,6 +7,7 @@ https://github.com/pytorch/kineto/blob/main/libkineto/src/output_json.cpp: times
 """
 
 import os
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,14 @@ from hpml.trace.profiler.trace_file import Event, TraceFile
 STEP = "ProfilerStep#"
 MEMORY = "[memory]"
 DEVICES = {0: "cpu", 1: "cuda"}  # c10::DeviceType
+LINKS = ("fwdbwd", "forward_backward")  # the latter until PyTorch 1.11, and so are those below
+FORMER = {
+    "Operator": "cpu_op",
+    "Runtime": "cuda_runtime",
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+}
 
 MICROSECOND = 1e-6
 MAX_MICROSECONDS = 4e15  # since 1970, as PyTorch wrote until 2.3; a larger one is not a time
@@ -25,6 +34,8 @@ MAX_MICROSECONDS = 4e15  # since 1970, as PyTorch wrote until 2.3; a larger one 
 def read(path: str | os.PathLike[str]) -> Trace:
     """The trace in a file, within 1 GiB of memory; 100 MB take about two seconds.
 
+    An event that cannot be read is skipped: a UserWarning says how many, and where the first is.
+
     Raises UserError, one line with the file, what is wrong with it and what to do, where the file
     is not a trace, is cut off or damaged, or larger than `hpml.trace.profiler.trace_file` allows.
     """
@@ -32,6 +43,12 @@ def read(path: str | os.PathLike[str]) -> Trace:
     columns = _Columns(file)
     for block in file.blocks():
         columns.add(block)
+    if file.skipped:
+        warnings.warn(
+            f"trace: {file.path}: {file.skipped:,} events skipped, the first at "
+            f"{file.first_skipped}",
+            stacklevel=2,
+        )
     return columns.trace()
 
 
@@ -59,62 +76,61 @@ class _Columns:
     devices: _Index = field(default_factory=_Index)
 
     def add(self, block: list[Event]) -> None:
-        events, memory, ends = [], [], {"s": [], "f": []}
-        for event in block:
-            if event.ph == "X":
-                if event.cat != "Trace":  # the profiler's own span around everything
-                    events.append(self._event(event))
-            elif event.ph == "i":
-                if event.name == MEMORY and event.args is not None:
-                    memory.append(self._memory(event))
-            elif event.ph in ends:
-                if event.cat == "fwdbwd":
-                    ends[event.ph].append((_number(event.id), self._at(event)))
-            elif not event.ph and event.name:
-                self._odd(f"an event of no kind ({event.name[:40]!r})")
-            elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
-                self.thread_names[self._thread(event)] = event.args.name
-        try:
-            self.events.append(np.array(events, EVENT))
-            self.memory.append(np.array(memory, MEMORY_RECORD))
-            for side, found in ends.items():
-                self.ends[side].append(np.array(found, LINK_END))
-        except (OverflowError, ValueError):
-            self._odd("a number that is too large")
+        found = _Found()
+        for index, event in enumerate(block):
+            try:
+                self._add(event, found)
+            except _OddError as odd:
+                self.file.skip(index, str(odd))
+        self.events.append(np.array(found.events, EVENT))
+        self.memory.append(np.array(found.memory, MEMORY_RECORD))
+        for side, ends in found.ends.items():
+            self.ends[side].append(np.array(ends, LINK_END))
+
+    def _add(self, event: Event, found: "_Found") -> None:
+        if event.ph == "X":
+            if event.cat != "Trace":  # the profiler's own span around everything
+                found.events.append(self._event(event))
+        elif event.ph == "i":
+            if event.name == MEMORY and event.args is not None:
+                found.memory.append(self._memory(event))
+        elif event.ph in found.ends:
+            if event.cat in LINKS:
+                found.ends[event.ph].append((_number(event.id), _at(event)))
+        elif not event.ph and event.name:
+            raise _OddError(f"an event of no kind ({event.name[:40]!r})")
+        elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
+            self.thread_names[self._thread(event)] = event.args.name
 
     def _thread(self, event: Event) -> int:
         return self.threads[str(event.pid), str(event.tid)]
 
-    def _at(self, event: Event) -> float:
-        if event.ts is None:
-            self._odd(f"an event without a time ({event.name[:40]!r})")
-        return event.ts
-
     def _event(self, event: Event) -> tuple:
-        if event.dur is None or event.dur < 0:
-            self._odd(f"an event with no or a negative duration ({event.name[:40]!r})")
+        start = _at(event)
+        if event.dur is None or not 0 <= event.dur < MAX_MICROSECONDS:
+            raise _OddError(
+                f"an event with no, a negative or an endless duration ({_brief(event)})"
+            )
         shape = correlation = 0
         if event.args is not None:
             shape = self.shapes[bytes(event.args.shapes)]
-            correlation = event.args.correlation
-        names = self.names[event.name], self.categories[event.cat], self._thread(event)
-        return self._at(event), event.dur, *names, shape, correlation
+            correlation = _int64(event.args.correlation, event)
+        category = FORMER.get(event.cat, event.cat)
+        if category == "cpu_op" and event.name.startswith(STEP):
+            category = "user_annotation"
+        names = self.names[event.name], self.categories[category], self._thread(event)
+        return start, event.dur, *names, shape, correlation
 
     def _memory(self, event: Event) -> tuple:
         found = event.args
         kind = DEVICES.get(found.device_kind, f"device type {found.device_kind}")
         device = self.devices[kind if found.device < 0 else f"{kind}:{found.device}"]
-        return self._at(event), found.change, found.allocated, device
-
-    def _odd(self, what: str) -> None:
-        self.file.refuse(f"has {what}", "record it again; no profiler writes that")
+        sizes = (_int64(size, event) for size in (found.change, found.allocated))
+        return _at(event), *sizes, device
 
     def trace(self) -> Trace:
         frame, events = self.file.frame, np.concatenate([np.zeros(0, EVENT), *self.events])
         self.events.clear()
-        late = np.maximum(np.abs(events["start"]), events["duration"])
-        if not (late < MAX_MICROSECONDS).all():
-            self._odd("a time of more than 100 years")
         events = events[np.lexsort((-events["duration"], events["start"]))]
         # Seconds since 1970 leave no digits for nanoseconds, so such a clock starts here.
         zero = 0.0
@@ -140,6 +156,8 @@ class _Columns:
             links=self._links(zero),
             allocations=self._allocations(zero),
             epoch=frame.epoch + 1000 * int(zero),
+            skipped=self.file.skipped,
+            first_skipped=self.file.first_skipped,
             **columns,
         )
         return Trace(**vars(bare) | {"steps": steps(bare)})
@@ -177,13 +195,42 @@ MEMORY_RECORD = np.dtype([("at", "f8"), ("change", "i8"), ("allocated", "i8"), (
 LINK_END = np.dtype([("id", "i8"), ("at", "f8")])
 
 
+class _OddError(Exception):
+    """Why an event is skipped."""
+
+
+@dataclass
+class _Found:
+    """The rows of one block."""
+
+    events: list[tuple] = field(default_factory=list)
+    memory: list[tuple] = field(default_factory=list)
+    ends: dict[str, list[tuple]] = field(default_factory=lambda: {"s": [], "f": []})
+
+
+def _at(event: Event) -> float:
+    if event.ts is None or not abs(event.ts) < MAX_MICROSECONDS:
+        raise _OddError(f"an event without a time of these 100 years ({_brief(event)})")
+    return event.ts
+
+
+def _int64(number: int, event: Event) -> int:
+    if not -(2**63) <= number < 2**63:
+        raise _OddError(f"an event with a number that is too large ({_brief(event)})")
+    return number
+
+
+def _brief(event: Event) -> str:
+    return repr(event.name[:40])
+
+
 def _on_one_line(shapes: bytes) -> str:
     return b"".join(shapes.split()).replace(b",", b", ").decode(errors="replace")
 
 
 def _number(identity: int | str) -> int:
     """A link's id; Kineto writes a number."""
-    return identity if isinstance(identity, int) else -1
+    return identity if isinstance(identity, int) and -(2**63) <= identity < 2**63 else -1
 
 
 def steps(trace: Trace) -> tuple[Step, ...]:

@@ -75,6 +75,8 @@ class Trace:
     links: Links = field(default=NO_LINKS)
     allocations: Allocations = field(default=NO_ALLOCATIONS)
     epoch: int = 0  # nanoseconds since 1970 at which this clock is 0
+    skipped: int = 0  # events of the file that could not be read
+    first_skipped: str = ""  # where the first of them is, and why: "byte 1,234: an event without…"
 
     @property
     def end(self) -> np.ndarray:
