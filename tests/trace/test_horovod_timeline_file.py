@@ -178,3 +178,19 @@ def test_half_a_file_is_what_a_killed_job_leaves(tmp_path):
     half = read_first_half(path)
     assert half.cut_at <= len(file.content) // 2
     assert 0 < len(half.operations) < len(read(path).operations)
+
+
+def test_a_name_is_read_whatever_is_in_it_and_the_cut_is_in_bytes_of_the_file():
+    """As Horovod 0.28.1 writes it: quotes, backslashes and line breaks as they are."""
+    named = '{"name": "process_name", "ph": "M", "pid": %d, "args": {"name": "%s"}}'
+    names = ['w["a"]', "C:\\Users", "two\nlines", "usual"]
+    records = [named % (pid, name) for pid, name in enumerate(names, 1)]
+    records += [
+        f'{{"ph": "{kind}", "name": "NEGOTIATE_ALLREDUCE", "ts": {at}, "pid": {pid}}}'
+        for pid in range(1, len(names) + 1)
+        for at, kind in enumerate("BE")
+    ]
+    content = ("[\n" + ",\n".join(records) + "\n]").encode()
+    assert [one.tensor for one in parse(content).operations] == names
+    cut = parse(content[:-10])
+    assert cut.cut_at == content.rindex(b",\n{")

@@ -5,10 +5,13 @@
 each tensor (Horovod 0.28.1, horovod/common/timeline.cc).
 
 A job that was killed leaves a file that ends anywhere. All that is complete before is read.
+
+Horovod writes the name of a tensor as it is, with quotes, backslashes and line breaks in it.
 """
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +21,11 @@ from hpml.errors import UserError
 from hpml.trace.horovod_timeline import NEGOTIATE, Operation, Phase, Span, Timeline
 
 KINDS = ("B", "E", "X", "i")
+_NAMED = re.compile(
+    r'(\{"name": "process_name", "ph": "M", "pid": \d+, "args": \{"name": )"(.*?)"(\}\})'
+    r'(?=,?\s*(?:\{"|\]|$))',
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,7 @@ class _Records:
         text = self.content.decode("utf-8", errors="replace")
         if text.lstrip()[:1] not in ("", "["):
             raise self._foreign()
+        text, grown = _with_quoted_names(text)
         decoder = json.JSONDecoder()
         place = done = len(text) - len(text.lstrip()) + 1 if text.strip() else 0
         while True:
@@ -121,7 +130,8 @@ class _Records:
             except json.JSONDecodeError:
                 if text[place : place + 1] not in ("", "{") or _closes(text, place):
                     raise self._foreign() from None
-                self.cut_at = len(text[:done].encode())
+                added = sum(by for at, by in grown if at <= done)
+                self.cut_at = len(text[:done].encode()) - added
                 return
             if not isinstance(record, dict):
                 raise self._foreign()
@@ -133,6 +143,22 @@ class _Records:
             f"timeline: {self.name} is not a timeline of Horovod's, which begins with [ and has "
             "one record after the other: name the file that HOROVOD_TIMELINE named"
         )
+
+
+def _with_quoted_names(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text with tensors' names as JSON has them; where it has grown, and by how many bytes."""
+    done, grown, parts, length = 0, [], [], 0
+    for record in _NAMED.finditer(text):
+        name = record[2]
+        try:
+            json.loads(f'"{name}"')
+        except json.JSONDecodeError:
+            quoted = json.dumps(name, ensure_ascii=False)[1:-1]
+            parts += [text[done : record.start(2)], quoted]
+            length += record.start(2) - done + len(quoted)
+            grown.append((length, len(quoted) - len(name)))
+            done = record.end(2)
+    return "".join([*parts, text[done:]]), grown
 
 
 def _closes(text: str, place: int) -> bool:

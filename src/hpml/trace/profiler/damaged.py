@@ -59,7 +59,7 @@ def by_structure(text: bytes) -> Iterator[tuple[int, bytes]]:
 def by_beginning(text: bytes) -> Iterator[tuple[int, bytes]]:
     """(place, event) by how an event begins, where quotes or braces cannot be trusted."""
     begins = [match.start() for match in _START.finditer(text)]
-    for begin, end in zip(begins, [*begins[1:], len(text)], strict=True):
+    for begin, end in zip(begins, [*begins, len(text)][1:], strict=True):
         yield begin, text[begin:end].rstrip(b" \t\r\n,")
 
 

@@ -45,7 +45,7 @@ def read(path: str | os.PathLike[str]) -> Trace:
         columns.add(block)
     if file.skipped:
         warnings.warn(
-            f"trace: {file.path}: {file.skipped:,} events skipped, the first at "
+            f"trace: {file.path}: events skipped: {file.skipped:,}, the first at "
             f"{file.first_skipped}",
             stacklevel=2,
         )

@@ -63,5 +63,5 @@ def test_the_table_has_a_row_for_each_way_and_a_column_for_each_program():
 def test_what_is_concluded(large, small, held):
     found = dearest({"large": rows(**large), "small": rows(**small)})
     assert found.held == held
-    assert found.small == max(small.values(), default=1.0)
-    assert found.most_of_large == max(large.values(), default=1.0)
+    assert found.small == pytest.approx(max(small.values(), default=1.0))
+    assert found.most_of_large == pytest.approx(max(large.values(), default=1.0))
