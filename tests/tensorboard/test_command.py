@@ -114,6 +114,19 @@ def test_a_port_in_use_is_one_line(logs):
             assert "http://127.0.0.1:" in line
 
 
+def test_a_host_that_is_unknown_is_one_line(logs):
+    said = refused(str(logs), "--host", "no.such.host.invalid")
+    assert said.startswith("hpml: --host no.such.host.invalid: ")
+    assert said.endswith(": give an address of this machine, or 0.0.0.0 for all")
+
+
+def test_a_prefix_may_be_without_its_slash(logs):
+    with served(str(logs), "--port", "0", "--path-prefix", "tb") as (_, line):
+        address = line.split()[-4]
+        assert address.endswith("/tb/")
+        assert direct(address + "data/plugins_listing")
+
+
 def test_every_view_of_a_run_as_a_picture(logs, needs, tmp_path):
     needs("chromium")
     command = [sys.executable, "-m", "hpml", "tensorboard", str(logs), "--port", "0"]

@@ -53,6 +53,28 @@ def test_time_in_a_data_loader_is_counted_as_such(tmp_path):
     assert parts == {"DataLoader": 300, "CPU Exec": 500, "Other": 200}
 
 
+def test_kernels_of_nccl_are_communication(tmp_path):
+    """15 ms on the device, launched inside a mark of 0.1 ms: each has an id of its own."""
+    mark = "nccl:all_reduce"
+    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    device = {"pid": 0, "tid": 7}
+    trace = {
+        "traceEvents": [
+            event("ProfilerStep#3", 0, 40000, "user_annotation", **{"External id": 1}),
+            event(mark, 1000, 100, "user_annotation", **{"External id": 2}),
+            event("cudaLaunchKernel", 1010, 5, "cuda_runtime", correlation=9, **{"External id": 3}),
+            event("cudaLaunchKernel", 900, 5, "cuda_runtime", correlation=8, **{"External id": 4}),
+            event(nccl, 20000, 15000, "kernel", correlation=9, **{"External id": 3}) | device,
+            event("gemm", 5000, 10000, "kernel", correlation=8, **{"External id": 4}) | device,
+        ]
+    }
+    write(tmp_path, "rank0.17.pt.trace.json", trace)
+    overview = load(tmp_path).get_profile("rank0", "1").overview
+    parts = {part["name"]: part["value"] for part in overview["performance"][0]["children"]}
+    assert parts["Kernel"] == 10000
+    assert parts["Communication"] == 15100
+
+
 def test_calls_of_cuda_and_what_belongs_to_backward_are_renamed(tmp_path):
     trace = {
         "traceEvents": [

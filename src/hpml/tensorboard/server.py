@@ -20,9 +20,11 @@ def start(folder: Path, host: str = "127.0.0.1", port: int | None = None, prefix
     """Serve the log folder from a thread of this process; its address, "http://127.0.0.1:6006/".
 
     `port` 0 is any free one; without, the first free one from 6006. `prefix` is the path below
-    which a proxy shows it. Raises UserError where the folder is none, or the port is taken.
+    which a proxy shows it. Raises UserError where the folder is none, the host is unknown, or the
+    port is taken.
     """
     check(folder)
+    _check_known(host)
     if port:
         _check_free(host, port)
     leave_tensorflow_out()
@@ -34,7 +36,7 @@ def start(folder: Path, host: str = "127.0.0.1", port: int | None = None, prefix
         logging.getLogger(name).setLevel(logging.CRITICAL)
     given = ["tensorboard", "--logdir", str(folder), "--host", host, "--load_fast", "false"]
     given += ["--port", str(port)] if port is not None else []
-    given += ["--path_prefix", prefix] if prefix else []
+    given += ["--path_prefix", "/" + prefix.strip("/")] if prefix.strip("/") else []
     server.configure(given)
     try:
         return server.launch()
@@ -90,6 +92,15 @@ def found(folder: Path) -> dict[str, int]:
         "profiles": sum(bool(WORKER_PATTERN.match(name)) for name in names),
         "event files": sum("tfevents" in name or name.endswith(".xplane.pb") for name in names),
     }
+
+
+def _check_known(host: str) -> None:
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise UserError(
+            f"--host {host}: {error.strerror}: give an address of this machine, or 0.0.0.0 for all"
+        ) from error
 
 
 def _check_free(host: str, port: int) -> None:

@@ -2,7 +2,10 @@
 
 The plugin was last changed in 2023. Since then PyTorch names some categories of events otherwise,
 and the plugin drops what it does not know: the time in a DataLoader, and all calls of CUDA's
-runtime. Category names as in PyTorch 2.13's traces: Kineto, libkineto/src/ActivityType.cpp.
+runtime. It also takes a kernel of NCCL for communication only where the kernel has the id of the
+mark ("nccl:all_reduce") that launched it; today each has an id of its own.
+
+Category names as in PyTorch 2.13's traces: Kineto, libkineto/src/ActivityType.cpp.
 """
 
 from typing import Any
@@ -33,4 +36,36 @@ def translate(trace: dict[str, Any]) -> dict[str, Any]:
             event["cat"] = "cpu_op"
         elif category in RENAMED:
             event["cat"] = RENAMED[category]
+    _give_nccl_kernels_their_marks(events)
     return trace
+
+
+def _give_nccl_kernels_their_marks(events: list[dict[str, Any]]) -> None:
+    """A kernel of NCCL, and its launch, get the id of the innermost mark around the launch."""
+    marks = [e for e in events if str(e.get("name")).startswith("nccl:") and _on_host(e)]
+    if not marks:
+        return
+    launches = {_argument(e, "correlation"): e for e in events if e.get("cat") == "runtime"}
+    for event in events:
+        if event.get("cat") != "kernel" or not str(event.get("name")).startswith("nccl"):
+            continue
+        launch = launches.get(_argument(event, "correlation"))
+        around = [mark for mark in marks if launch is not None and _is_around(mark, launch)]
+        if launch is not None and around:
+            mark = max(around, key=lambda mark: mark["ts"])
+            for one in (event, launch):
+                one["args"]["External id"] = _argument(mark, "External id")
+
+
+def _on_host(event: dict[str, Any]) -> bool:
+    return event.get("cat") == "user_annotation" and _argument(event, "External id") is not None
+
+
+def _argument(event: dict[str, Any], name: str) -> Any:
+    found = event.get("args")
+    return found.get(name) if isinstance(found, dict) else None
+
+
+def _is_around(mark: dict[str, Any], event: dict[str, Any]) -> bool:
+    same = all(mark.get(key) == event.get(key) for key in ("pid", "tid"))
+    return same and mark["ts"] <= event["ts"] <= mark["ts"] + mark["dur"]
