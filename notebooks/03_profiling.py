@@ -329,9 +329,10 @@ conclude(
 # `profile_memory=True`, shapes with `record_shapes=True`, modules and call stacks with
 # `with_stack=True`. In Memory and Module, drag over a part of the chart to see it alone.
 #
-# What the views cannot show: on a CPU the Overview and Distributed count as communication what
-# PyTorch names `gloo:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
-# send or all-to-all. Whether a kernel uses Tensor Cores is looked up in a short list of names: many
+# What the views cannot show: the Overview and Distributed count as communication what PyTorch names
+# `gloo:…` or `nccl:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
+# send or all-to-all. (Of NCCL the kernels count. The plugin alone takes them for computing; this
+# command puts that right.) Whether a kernel uses Tensor Cores is looked up in a short list of names: many
 # kernels that do count as "not", as the last picture shows. Times in Module are in µs. The Trace view
 # gets its whole file at once; a large one is better opened in Perfetto (section 11).
 

@@ -58,9 +58,14 @@ class Shares:
         return max(PARTS, key=self.parts().get)
 
     def table(self) -> str:
-        """The parts as lines of text, in milliseconds and percent."""
+        """The parts as lines of text, in milliseconds and percent.
+
+        Of forward or backward of no time, nothing in the trace says where they are.
+        """
         lines = [
-            f"{part:<22}{1e3 * seconds:10.2f} ms{100 * self.fraction(part):7.1f} %"
+            f"{part:<22}{'not marked':>13}"
+            if part in ("forward", "backward") and not seconds
+            else f"{part:<22}{1e3 * seconds:10.2f} ms{100 * self.fraction(part):7.1f} %"
             for part, seconds in self.parts().items()
         ]
         lines.append(f"{'step':<22}{1e3 * self.step:10.2f} ms{100.0:7.1f} %")

@@ -27,6 +27,7 @@ STRETCH = 0.2  # seconds for which a program runs in each turn, about
 PATIENCE = 10.0  # seconds until py-spy has to have begun
 PY_SPY, C_PROFILE = f"py-spy, {RATE} samples/s", "cProfile"
 CLEAR = 1.1  # times as long: more than two measurements of the same differ
+LITTLE = 1.2
 
 
 def measure(step: Callable[[], object], rounds: int = 5) -> list[Overhead]:
@@ -72,9 +73,9 @@ def table(found: Mapping[str, Sequence[Overhead]]) -> str:
 
     Beside each the smallest and the largest of a round.
     """
-    lines = [f"{'':34}" + "".join(f"{name:>24}" for name in found)]
+    lines = [f"{'':36}" + "".join(f"{name:>24}" for name in found)]
     for rows in zip(*found.values(), strict=True):
-        lines.append(f"{_name(rows[0].way):34}" + "".join(map(_cell, rows)))
+        lines.append(f"{_name(rows[0].way):36}" + "".join(map(_cell, rows)))
     return "\n".join(lines)
 
 
@@ -101,8 +102,8 @@ class Dearest:
 
     @property
     def held(self) -> bool:
-        """Small operators pay clearly, and more than large ones; outside the window nobody does."""
-        return self.small > CLEAR and self.small > self.large and self.outside < CLEAR
+        """Small operators pay clearly, and more than large ones; outside the window both pay little."""
+        return self.small > CLEAR and self.small > self.large and self.outside < LITTLE
 
 
 def dearest(found: Mapping[str, Sequence[Overhead]]) -> Dearest:
