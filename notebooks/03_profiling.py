@@ -281,8 +281,9 @@ conclude(
     f"**Answer.** Nothing, for {1e3 * (seen.gap[1] - seen.gap[0]):.1f} of "
     f"{1e3 * seen.step.seconds:.1f} ms: the host is in *{seen.meanwhile}*. The copy takes "
     f"{1e3 * trace.duration[seen.copy]:.1f} ms. The longest kernel runs {ahead:.0f} µs after its "
-    f"launch. At `.item()` the host waits for the GPU: {len(seen.waits)} waits in the step, short ones "
-    "here, since the queue is empty anyway.",
+    f"launch. At `.item()` the host waits for the GPU. All {len(seen.waits)} waits together, the "
+    f"copies' too, take {1e3 * trace.duration[seen.waits].sum():.2f} ms: this GPU's queue is nearly "
+    "empty anyway.",
     "another trace lies where the course's was.",
 )
 

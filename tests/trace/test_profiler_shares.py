@@ -195,6 +195,20 @@ def test_a_trace_without_steps_gets_one_line(tmp_path):
         of(planted, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["## forward ##", "DistributedDataParallel.forward"])
+def test_forward_is_known_by_the_marks_of_others(tmp_path, name):
+    planted = Planted()
+    planted.step(1, 0, 1000)
+    planted.mark(name, 100, 500)
+    assert of(planted, tmp_path)["forward"] == pytest.approx(400)
+
+
+def test_the_table_says_where_nothing_marks_a_phase():
+    lines = str(Shares(0, 0, 0, 0.004, 0, 0, 0.009, hidden=0)).splitlines()
+    assert lines[2].split() == ["forward", "not", "marked"]
+    assert lines[1].split()[1] == "0.00"
+
+
 def test_the_table_has_every_part():
     found = Shares(0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.009, hidden=0.01)
     lines = str(found).splitlines()

@@ -102,7 +102,7 @@ class Dearest:
 
     @property
     def held(self) -> bool:
-        """Small operators pay clearly, and more than large ones; outside the window both pay little."""
+        """Small operators pay clearly, more than large ones; outside the window both pay little."""
         return self.small > CLEAR and self.small > self.large and self.outside < LITTLE
 
 
