@@ -2,7 +2,7 @@
 
 Profilers have written each of these: a name with quotes in it, which Kineto does not escape
 (PyTorch 2.13, record_function('stage "A"')); numbers as C++ prints them, inf and nan, and "N/A"
-(https://github.com/pytorch/kineto/issues/105, 131); a path with backslashes (336); bytes that are
+(https://github.com/pytorch/kineto/issues/105); a path with backslashes (336); bytes that are
 not UTF-8 (80). A text is put right only as far as no field that is used changes.
 """
 
