@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hpml.data import load, photos
+from hpml.measure.gain import Gain
 from hpml.modules.m03_profiling.lecture import putting_right
 from hpml.modules.m03_profiling.lecture.putting_right import (
     TURNS,
     Clock,
-    Gain,
     PutRight,
     Round,
     Version,
@@ -113,14 +113,6 @@ def test_versions_take_turns_and_a_first_step_is_not_counted(monkeypatch):
 
     monkeypatch.setattr(putting_right, "train", train)
     assert in_turn(Path("photos"), [(), ("pack",)], 3) == [(0.0, 2.0, 4.0), (1.0, 3.0, 5.0)]
-
-
-def test_a_gain_is_a_ratio_of_medians_and_its_spread_is_over_the_turns():
-    gain = Gain((3.0, 4.0, 50.0), (1.0, 2.0, 4.0))
-    assert (gain.factor, gain.least, gain.most) == (2.0, 2.0, 12.5)
-    assert gain.clear
-    assert str(gain) == "2.00 (2.00 to 12)"
-    assert not Gain((3.0, 4.0), (2.0, 5.0)).clear
 
 
 def test_the_clock_has_one_figure_and_its_spread():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
+from hpml.measure.gain import Gain, Seconds, times
 from hpml.modules.m03_profiling.lecture.fixed_picture import Stage
 from hpml.modules.m03_profiling.lecture.slow_training import BATCH, COMPUTE, FIXES, train
 from hpml.trace.profiler.read import read
@@ -25,7 +26,6 @@ TURNS = 5  # in which all versions are timed
 HARM = 0.97  # times as fast as before: slower than that, and a fix is taken back
 COUNTED = ("threads",)  # too many is a count: no clock is needed to know that it is wrong
 JOINED = {"forward": COMPUTE, "backward": COMPUTE}
-Seconds = tuple[float, ...]  # of a step, one for each turn
 
 
 @dataclass(frozen=True)
@@ -48,38 +48,7 @@ class Clock:
         )
 
 
-@dataclass(frozen=True)
-class Gain:
-    """How many times as fast: two versions that were timed in the same turns."""
-
-    before: Seconds
-    after: Seconds
-
-    @property
-    def factor(self) -> float:
-        """The ratio of the medians."""
-        return statistics.median(self.before) / statistics.median(self.after)
-
-    @property
-    def least(self) -> float:
-        """The ratio in the turn in which it was smallest."""
-        return min(self._ratios)
-
-    @property
-    def most(self) -> float:
-        return max(self._ratios)
-
-    @property
-    def _ratios(self) -> list[float]:
-        return [before / after for before, after in zip(self.before, self.after, strict=True)]
-
-    @property
-    def clear(self) -> bool:
-        """Faster in every turn."""
-        return self.least > 1
-
-    def __str__(self) -> str:
-        return f"{_times(self.factor)} ({_times(self.least)} to {_times(self.most)})"
+UNTIMED = Gain((), ())
 
 
 @dataclass(frozen=True)
@@ -110,7 +79,7 @@ class Round:
     before: Version
     after: Version
     kept: bool = True
-    gain: Gain = Gain((), ())
+    gain: Gain = UNTIMED
 
     @property
     def part(self) -> str:
@@ -304,15 +273,11 @@ def title(version: Version) -> str:
 def gained(done: PutRight) -> str:
     """The title of a picture of all rounds."""
     kept = sum(one.kept for one in done.rounds)
-    return f"{kept} fixes: {_times(done.gain.factor)} times as fast"
+    return f"{kept} fixes: {times(done.gain.factor)} times as fast"
 
 
 def _printer(file: object) -> Callable[[str], None]:
     return lambda line: print(line, file=file, flush=True)
-
-
-def _times(factor: float) -> str:
-    return f"{factor:.0f}" if factor >= 10 else f"{factor:.2f}"
 
 
 def _row(one: Round) -> str:

@@ -15,18 +15,19 @@ import os
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from hpml.errors import UserError
 from hpml.machine.freed_memory import freed_memory_kept
+from hpml.measure.gain import Gain, Seconds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,36 +44,6 @@ def gelu(x: "Tensor") -> "Tensor":
     """The GELU activation of x, as its formula reads (Hendrycks and Gimpel 2016,
     arXiv:1606.08415, section 2, with tanh)."""
     return 0.5 * x * (1 + (ROOT_TWO_OVER_PI * (x + 0.044715 * x * x * x)).tanh())
-
-
-@dataclass(frozen=True)
-class Gain:
-    """Seconds of one call, slow and fast, the medians of rounds in which they took turns; `least`
-    and `most` are the smallest and the largest ratio of one round."""
-
-    slow: float
-    fast: float
-    least: float
-    most: float
-
-    @property
-    def times(self) -> float:
-        """How many times as fast: the ratio of the medians."""
-        return self.slow / self.fast
-
-    @property
-    def milliseconds(self) -> list[str]:
-        """Of both, for a table."""
-        return [f"{1e3 * seconds:.1f} ms" for seconds in (self.slow, self.fast)]
-
-    def __str__(self) -> str:
-        return f"{self.times:.1f} times ({self.least:.1f} to {self.most:.1f} in single rounds)"
-
-
-def gain(slow: Sequence[float], fast: Sequence[float]) -> Gain:
-    """Of seconds by round."""
-    ratios = [one / other for one, other in zip(slow, fast, strict=True)]
-    return Gain(statistics.median(slow), statistics.median(fast), min(ratios), max(ratios))
 
 
 @dataclass(frozen=True)
@@ -101,7 +72,7 @@ class Chain:
     @property
     def break_even(self) -> float:
         """Calls after which compiling has paid; infinite if the compiled code is no faster."""
-        saved = self.gain.slow - self.gain.fast
+        saved = median(self.gain.before) - median(self.gain.after)
         return self.first_call / saved if saved > 0 else float("inf")
 
     @property
@@ -110,7 +81,7 @@ class Chain:
         return (
             len(self.kernels) == 1
             and self.moved > 2 * self.compiled_moved
-            and self.gain.times > 1
+            and self.gain.factor > 1
             and self.difference < 1e-4
         )
 
@@ -120,12 +91,17 @@ class Chain:
             ("", "eager", "compiled"),
             ("kernels", f"{self.operators}", f"{len(self.kernels)}"),
             ("bytes moved", *mebibytes),
-            ("one call", *self.gain.milliseconds),
-            ("one call, freed memory kept", *self.gain_kept.milliseconds),
+            ("one call", *_milliseconds(self.gain)),
+            ("one call, freed memory kept", *_milliseconds(self.gain_kept)),
             ("first call", "", f"{self.first_call:.1f} s"),
             ("first call, from the cache", "", f"{self.first_call_cached:.1f} s"),
         ]
         return "\n".join(f"{name:29}{eager:>10}{compiled:>12}" for name, eager, compiled in rows)
+
+
+def _milliseconds(gain: Gain) -> list[str]:
+    """Medians of both, for a table."""
+    return [f"{1e3 * median(seconds):.1f} ms" for seconds in (gain.before, gain.after)]
 
 
 def missing() -> str:
@@ -215,10 +191,10 @@ def _measure(elements: int) -> Chain:
         moved=operators_run.bytes_moved(ran),
         kernels=tuple(kernels),
         compiled_moved=2 * nbytes * len(kernels),  # each reads one tensor and writes one
-        gain=gain(eager_fresh, compiled_fresh),
-        gain_kept=gain(eager_kept, compiled_kept),
-        copied=statistics.median(copied),
-        tanh=statistics.median(tanh),
+        gain=Gain(eager_fresh, compiled_fresh),
+        gain_kept=Gain(eager_kept, compiled_kept),
+        copied=median(copied),
+        tanh=median(tanh),
         first_call=first_call,
         first_call_cached=0.0,
         difference=(result - gelu(x)).abs().max().item(),
@@ -226,7 +202,7 @@ def _measure(elements: int) -> Chain:
     )
 
 
-def _in_turn(*works: Callable[[], object]) -> list[list[float]]:
+def _in_turn(*works: Callable[[], object]) -> list[Seconds]:
     """Seconds of each in ROUNDS rounds, after one that is not counted."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(ROUNDS + 1):
@@ -234,7 +210,7 @@ def _in_turn(*works: Callable[[], object]) -> list[list[float]]:
             started = time.perf_counter()
             work()
             seconds.append(time.perf_counter() - started)
-    return [seconds[1:] for seconds in taken]
+    return [tuple(seconds[1:]) for seconds in taken]
 
 
 if __name__ == "__main__":
