@@ -33,7 +33,7 @@ from hpml.publish import conclude, publish_figure, skip
 # ## 1. Where do the milliseconds go?
 #
 # A script trains the course's network on photos: JPEG files of 1536 × 1536 pixels (the course's
-# images, enlarged), 64 for each update. Nobody has looked at its speed yet.
+# images, enlarged), 32 for each update. Nobody has looked at its speed yet.
 #
 # *Predict: how many images/s? What takes the largest part of a step: loading (read and decode),
 # transforms (mirror, shift, normalise), forward, backward, or the optimizer?*
@@ -61,7 +61,7 @@ print(first.clock)
 publish_figure(
     "a step of the slow script",
     shares_picture.picture({"slow script": first.shares}, title=putting_right.title(first)),
-    "Mean of two steps of 64 images, from the trace of torch.profiler.",
+    "Mean of two steps of 32 images, from the trace of torch.profiler.",
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -348,7 +348,7 @@ views.show("overview", "operator", "memory", "module", "distributed", "differenc
 # - each photo is opened, decoded and shrunk in every epoch, one at a time
 # - transforms go pixel by pixel, in Python's floats
 # - there are twice as many threads as cores
-# - batches are tiny: 8 images at a time, gradients added up to 64
+# - batches are tiny: 8 images at a time, gradients added up to 32
 # - the layout is contiguous, not channels_last
 # - all is computed in float32
 # - `loss.item()` and a `print` follow each backward

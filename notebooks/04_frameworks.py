@@ -44,6 +44,7 @@ from hpml.modules.m04_frameworks.lecture import (
     graph_picture,
     jax_tracing,
     operators_run,
+    optional,
     tensorflow_graph,
 )
 
@@ -277,7 +278,7 @@ if not no_tf:
 # `jax.lax.cond`, then what `update` itself comes to.
 
 # %% tags=["nbval-ignore-output"]
-if no_jax := jax_tracing.missing():
+if no_jax := optional.missing("jax"):
     skip("JAX", no_jax)
 else:
     import jax
@@ -894,7 +895,7 @@ conclude(
 # *Predict: how long does it take for 1 element, and how much longer for 4 million?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import dispatch, fused_chain, step_price
+from hpml.modules.m04_frameworks.lecture import dispatch, fused_chain, optional, step_price
 
 curve = dispatch.add_curve()
 publish_figure(
@@ -1009,7 +1010,9 @@ if not no_compiler:
 # %% tags=["nbval-ignore-output"]
 if not no_compiler:
     gain, kept = chain.gain, chain.gain_kept
-    copied, tanh, one = (1e3 * seconds for seconds in (chain.copied, chain.tanh, median(kept.after)))
+    copied, tanh, one = (
+        1e3 * seconds for seconds in (chain.copied, chain.tanh, median(kept.after))
+    )
     seen = (
         f"With freed memory kept it is {kept} times as fast. Of its {one:.0f} ms, a copy of the same bytes "
         f"takes {copied:.0f} ms, and `torch.tanh` alone, one operator on as many bytes, {tanh:.0f} ms"
@@ -1054,6 +1057,58 @@ if not no_compiler:
         "numbers at a time as a register holds.",
         f"{loops} loops, {reads} reads, {writes} writes: this compiler writes others.",
     )
+
+# %% [markdown]
+# ### A kernel in Triton *(more)*
+#
+# For a GPU the same compiler writes [Triton](https://triton-lang.org) (Tillet, Kung and Cox 2019, at
+# MAPL): Python for one *program*, which works on a block of numbers. Many programs run at once, each with a number of its own. This is
+# GELU as one kernel, written by hand. Without a GPU, Triton's interpreter carries the programs out
+# one after the other, with NumPy: right, and slow.
+#
+# *Predict: 1,000 numbers in blocks of 256. How many programs run? What would the last one do without
+# its mask? How often are `x` and `out` touched, and where is `inner`?*
+
+# %% tags=["nbval-ignore-output"]
+if no_triton := optional.missing("triton"):
+    skip("Triton", no_triton)
+else:
+    import os
+
+    gpu = torch.cuda.is_available()
+    os.environ["TRITON_INTERPRET"] = "0" if gpu else "1"  # read when a kernel is defined
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def gelu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # this program's numbers
+        inside = at < n
+        x = tl.load(x_ptr + at, mask=inside)  # from memory, once
+        inner = 0.7978845608 * (x + 0.044715 * x * x * x)
+        tanh = 1 - 2 / (1 + tl.exp(2 * inner))
+        tl.store(out_ptr + at, 0.5 * x * (1 + tanh), mask=inside)  # to memory, once
+
+    x = torch.randn(1000, device="cuda" if gpu else "cpu")
+    out = torch.full_like(x, float("nan"))
+    programs = triton.cdiv(len(x), 256)
+    gelu_kernel[(programs,)](x, out, len(x), BLOCK=256)
+
+# %% tags=["nbval-ignore-output"]
+if not no_triton:
+    off = (out - fused_chain.gelu(x)).abs().max().item()
+    conclude(
+        off < 1e-5,
+        f"**Answer.** {programs} programs; the last has {len(x) - 256 * (programs - 1)} numbers, and "
+        f"without its mask it would write behind the end of `out`. Each number is loaded once and stored "
+        f"once; `inner` is never in memory. The result differs from eager mode's by {off:.0e} at most.",
+        f"the results differ by {off:.1g}: this version of Triton computes otherwise.",
+    )
+
+# %% [markdown]
+# On a GPU a program becomes one block of threads, as in CUDA. What CUDA leaves to you, Triton decides:
+# which thread has which number, and what goes through shared memory. `TORCH_LOGS=output_code` shows the
+# kernels that `torch.compile` wrote for your own code.
 
 # %% [markdown]
 # ### What a call of one element is made of *(more)*

@@ -35,8 +35,13 @@ def test_the_commonest_kernel_of_each_pass():
 
 def test_names_that_differ_are_concluded():
     names = ("b:avx512_core", "b:avx512_core_bf16", "b:avx2")
-    assert forward(found(*names)) == (True, *names)
-    assert not forward(found("b:avx2", "", "b:avx2")).held
+    assert forward(found(*names)) == (True, True, *names)
+    assert not forward(found("b:avx512_core", "b:avx512_core", "b:avx2")).held
+
+
+def test_a_processor_without_kernels_for_bfloat16_has_an_answer_too():
+    assert forward(found("b:avx2", "", "b:avx2"))[:2] == (True, False)
+    assert not forward(found("", "", "")).held
 
 
 def test_the_table_says_where_there_is_no_kernel_of_onednns():

@@ -104,6 +104,19 @@ def test_what_has_an_instruction_is_faster_and_what_has_none_slower(has):
     assert found["bfloat16"] == (True, True, [4], ["AVX512-BF16"], "AVX512-BF16")
     assert found["float16"] == (True, False, [0.01], [], "AVX512-FP16")
     assert precision.slow_kernel(measured) is None
+    assert [gain.pace for gain in found.values()] == [
+        "4 times as fast",
+        "100 times slower",
+        "8 times as fast",
+    ]
+
+
+def test_without_an_instruction_it_may_be_about_as_fast(has, monkeypatch):
+    monkeypatch.setattr(precision, "instructions", lambda name: [])
+    found = precision.gains(rates(bfloat16=0.04, float16=0.01, int8=1.02))
+    assert held(found)
+    assert found["int8"].pace == "about as fast"
+    assert not held(precision.gains(rates(bfloat16=0.04, float16=0.01, int8=1.3)))
 
 
 def test_float16_may_have_an_instruction_and_gain_nothing(has, monkeypatch):

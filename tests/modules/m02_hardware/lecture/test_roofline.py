@@ -134,6 +134,7 @@ def test_a_point_above_its_roof_by_more_than_the_spread_is_found():
     work = Work("", flops=1e9, nbytes=1e9, seconds=1 / 55)  # 55 of 50 GFLOP/s
     assert above([work], ROOF, 0.05) == [work]
     assert above([work], ROOF, 0.15) == []
+    assert above([replace(work, seconds=1 / 51.5)], ROOF, 0.01) == []  # no clock repeats so well
 
 
 def test_modules_in_a_module_are_counted_one_by_one():

@@ -60,7 +60,12 @@ def test_every_fault_is_named_and_slower():
 def test_a_fault_that_is_not_found_or_slows_nothing_does_not_hold():
     found = trial(neighbour=slower(2)).found
     assert (found.held, found.right, found.slower) == (False, 4, 5)
-    assert not trial(layout=slower(1.02, stride=1024)).found.held
+    assert not trial(threads=slower(1.02, processor=1.0)).found.held
+
+
+def test_the_layout_may_cost_nothing():
+    found = trial(layout=slower(1.02, stride=1024)).found
+    assert (found.held, found.right, found.slower) == (True, 5, 4)
 
 
 def test_the_table_hides_the_names_and_the_answers_have_them():

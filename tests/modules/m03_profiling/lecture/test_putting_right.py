@@ -116,7 +116,7 @@ def test_versions_take_turns_and_a_first_step_is_not_counted(monkeypatch):
 
 
 def test_the_clock_has_one_figure_and_its_spread():
-    assert str(Clock((2.0, 1.0, 1.6))) == ("1.60 s for 64 images: 40 images/s (3 steps: 32 to 64)")
+    assert str(Clock((2.0, 1.0, 1.6))) == ("1.60 s for 32 images: 20 images/s (3 steps: 16 to 32)")
 
 
 @pytest.mark.parametrize(

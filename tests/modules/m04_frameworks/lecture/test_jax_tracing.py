@@ -1,17 +1,8 @@
-"""JAX is optional: with it, it refuses; without it, one line has the remedy."""
+"""JAX is optional: with it, it refuses an `if` on a tracer."""
 
-import importlib.util
+from hpml.modules.m04_frameworks.lecture import jax_tracing, optional
 
-from hpml.modules.m04_frameworks.lecture import jax_tracing
-
-
-def test_where_it_is_missing_the_remedy_is_one_line(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert "pip install" in jax_tracing.missing()
-    assert "\n" not in jax_tracing.missing()
-
-
-if jax_tracing.missing() == "":
+if not optional.missing("jax"):
 
     def test_an_if_on_a_tracer_is_refused():
         assert jax_tracing.refusal(lambda x: x if x > 0 else -x, 1.0) == "TracerBoolConversionError"

@@ -12,7 +12,7 @@ from hpml.trace.launch_timeline import phase_bars
 
 COMPUTE = ("forward", "backward")
 PHASES = ("load", *COMPUTE, "communicate", "update")  # as the program has them
-LABELS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
+LABELS = {"1gbit": "1 Gbit/s", "25mbit": "25 Mbit/s"}
 CLEAR = 1.2  # times the second: not to be mistaken
 
 

@@ -28,6 +28,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     "bfloat16": {"HPML_DTYPE": "bfloat16"},
     "float32, AVX2 only": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
 }
+NONE = "not oneDNN's"
 LIMIT = 120.0
 
 
@@ -88,7 +89,7 @@ def table(found: Mapping[str, Kernels]) -> str:
     """A row for each setting: the kernel of each pass."""
     rows = [("", *PASSES.values())]
     rows += [
-        (name, *(one.convolution.get(p, "not oneDNN's") for p in PASSES.values()))
+        (name, *(one.convolution.get(p, NONE) for p in PASSES.values()))
         for name, one in found.items()
     ]
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
@@ -99,10 +100,11 @@ def table(found: Mapping[str, Kernels]) -> str:
 
 
 class Forward(NamedTuple):
-    """The kernel of most forward convolutions by setting. `held`: each has a name of its own, with
-    the instructions behind a colon."""
+    """The kernel of most forward convolutions by setting. `held`: it has the instructions behind a
+    colon, and bfloat16 has another or none. `newer`: the processor has more than AVX2."""
 
     held: bool
+    newer: bool
     float32: str
     bfloat16: str
     avx2: str
@@ -110,5 +112,5 @@ class Forward(NamedTuple):
 
 def forward(found: Mapping[str, Kernels]) -> Forward:
     """Of the three SETTINGS."""
-    names = [one.convolution.get("forward", "none of oneDNN's") for one in found.values()]
-    return Forward(":" in names[0] and len({*names}) == 3, *names)
+    wide, brain, old = (one.convolution.get("forward", NONE) for one in found.values())
+    return Forward(":" in wide and brain not in (wide, old), wide != old, wide, brain, old)

@@ -16,6 +16,7 @@ SIDE = 512  # of the matrices
 IMAGES, CHANNELS, PIXELS = 32, 64, 32  # of the convolution, 3×3
 SECONDS = 1.5  # for all formats of an operation together, after the first call of each
 SAME = 0.7  # of the faster rate: from here on two kernels are about as good
+CLEAR = 1.2  # times as fast: not to be mistaken
 SLOW = 0.05  # seconds; what takes longer is called once
 LESS = 16  # times less work for float16 where it is computed in a simple loop, of 20 seconds else
 # What a processor must have to multiply a format's numbers: names of torch.cpu.get_capabilities(),
@@ -169,7 +170,8 @@ def instructions(name: str) -> list[str]:
 
 class Gain(NamedTuple):
     """How many times as fast as float32 a format is, by operation; this processor's instructions
-    for it, and the first that there could be. `held`: it is faster with one, slower without.
+    for it, and the first that there could be. `held`: it is faster with one, and without
+    one not clearly faster.
 
     float16 need not be faster: few processors have instructions for it (since 2023), and a library
     may have no kernel that gains by them.
@@ -181,6 +183,11 @@ class Gain(NamedTuple):
     instructions: list[str]
     wanted: str
 
+    @property
+    def pace(self) -> str:
+        """In words: "5.7 times as fast and about as fast"."""
+        return " and ".join(map(_pace, self.times))
+
 
 def gains(measured: Sequence[Precision]) -> dict[str, Gain]:
     """Of each format that needs an instruction of its own."""
@@ -188,10 +195,16 @@ def gains(measured: Sequence[Precision]) -> dict[str, Gain]:
     for name, needed in INSTRUCTIONS.items():
         times = [each[name] / each["float32"] for each in rates.values()]
         there = instructions(name)
-        faster = min(times) > 1.2
-        held = (faster or name == "float16") if there else max(times) < 1
+        faster = min(times) > CLEAR
+        held = (faster or name == "float16") if there else max(times) < CLEAR
         found[name] = Gain(held, faster, times, there, next(iter(needed.values())))
     return found
+
+
+def _pace(times: float) -> str:
+    if times < 1 / CLEAR:
+        return f"{1 / times:.0f} times slower"
+    return f"{times:.2g} times as fast" if times > CLEAR else "about as fast"
 
 
 class SlowKernel(NamedTuple):

@@ -26,7 +26,7 @@ from hpml.measure.clock import with_threads
 from hpml.models.residual import ResidualNetwork
 
 PHOTOS = 128
-BATCH = 64  # images of one update
+BATCH = 32  # images of one update
 TINY = 8  # images of one forward and backward
 PAD = 2
 COMPUTE = "forward and backward"

@@ -1,15 +1,7 @@
 """What JAX does where Python looks at a value while it traces. JAX is optional here."""
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
-
-
-def missing() -> str:
-    """What to do for JAX where it is not installed; empty where it is."""
-    if importlib.util.find_spec("jax") is None:
-        return "jax is not installed: it is optional, pip install -e '.[jax]'"
-    return ""
 
 
 def refusal(function: Callable[..., Any], *arguments: Any) -> str:
