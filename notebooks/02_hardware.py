@@ -543,9 +543,37 @@ print(layer_on_parts.batches(["P100", "V100", "A100", "H100", "B200"]))
 # | input | cores and local disk beside each GPU | images/s of your own loader: section 6 |
 # | communication | link GB/s, ports for each GPU | do the ranks fit into one node? |
 #
-# Then let a short run decide: samples/s on each candidate, divided into its price for an hour. The
-# part with the highest rate is often not the one with the cheapest sample. Prices change every month;
-# take today's.
+# Then let a short run decide: samples/s on each candidate, and its price for an hour. The fastest part
+# is often not the one with the cheapest sample. Prices change every month; take today's.
+#
+# *Predict: of which part does a dollar rent the most FLOP/s, bandwidth, memory?*
+
+# %%
+from hpml.modules.m02_hardware.lecture import prices
+
+listed = prices.prices()
+print(prices.table(listed))
+
+# %%
+best, rate = prices.cheapest(listed), trained.result["runs"][0]["images_per_second"]
+[of_h200] = [one.usd_per_hour for one in listed if one.part.name == "H200"]
+seen = ", ".join(
+    f"{what} of a {one.part.name}"
+    for what, one in zip(("FLOP/s", "bandwidth", "memory"), best[1:], strict=True)
+)
+conclude(
+    best.held,
+    f"**Answer.** {seen}. Where bytes bind, the old part is cheap, if 16 GB are enough and float16 will do (V100 and "
+    f"T4 have no bfloat16). A price per sample takes a run: on the recorded {trained.device['name']}, at "
+    f"{rate:,.0f} images/s, a million images cost {1e8 * of_h200 / 3600 / rate:.2f} cents.",
+    f"{seen}: one part is the cheapest for all.",
+)
+
+# %% [markdown]
+# The provider matters more than the part: in November 2026 the same H100 cost 2.69 dollars an hour at
+# one and 12.29 at another, with InfiniBand for each GPU
+# ([data-receipts](https://github.com/datareceipts/data-receipts/tree/main/109-gpu-pricing), read
+# 9 November 2026).
 
 # %%
 print(hardware.sources())
