@@ -273,14 +273,19 @@ check("fix_the_loader")
 # | loading | name is `loading`, or begins with `enumerate(DataLoader)#` |
 # | transforms, forward, backward | name is the part's |
 # | optimizer | name is `optimizer`, or begins with `Optimizer.` |
-# | a message | name begins with `gloo:`, `nccl:` or `c10d::`, on whichever thread |
-# | an operator | name begins with `aten::`, on whichever thread |
+#
+# - **The rank communicates** while an event goes on whose name begins with `gloo:` or `nccl:`, on
+#   whichever thread.
+# - **It computes** while an operator runs, on whichever thread: an event whose name begins with
+#   `aten::`. Ops `c10d::…`, which start a collective, and autograd's nodes `autograd::engine::…` do
+#   not count: a rank may wait in them.
+#
+# In this exercise it also computes while the innermost mark is loading or transforms.
 #
 # Each moment of a step belongs to one part. The first rule that fits decides:
 #
-# 1. **communication**, if a message is under way and this rank does not compute: it is *exposed*.
-#    A rank computes while an operator runs on any thread, and while the innermost mark is loading
-#    or transforms.
+# 1. **communication**, if the rank communicates (a *message* is under way) and does not compute: it
+#    is *exposed*.
 # 2. The part of the **innermost mark** on the step's own thread: that of the five kinds in the
 #    table which began last. The step's own thread is the one that `ProfilerStep#` is on.
 # 3. **other**: nobody marked it.
@@ -326,7 +331,7 @@ def one_step(step, timed):
         found[owner(open_marks, messages, operators)] += (when - before) / 1000
         before = when
         own = event["tid"] == step["tid"]
-        if event["name"].startswith(("gloo:", "nccl:", "c10d::")):
+        if event["name"].startswith(("gloo:", "nccl:")):
             messages += change
         elif event["name"].startswith("aten::"):
             operators += change
@@ -396,9 +401,13 @@ check("step_breakdown")
 # - **A step** is the time of the mark `ProfilerStep#N`; N is its number.
 # - **Phases** in it are marked `loading`, `transforms`, `forward`, `backward` and `optimizer`. A
 #   phase may have several marks in a step.
-# - **Own work** in a phase: its marks' time, without the time in which the rank only communicates.
-#   That is when an event goes on whose name begins with `gloo:`, and no op does, no event of
-#   category `cpu_op`.
+# - **The rank communicates** while an event goes on whose name begins with `gloo:` or `nccl:`, on
+#   whichever thread.
+# - **It computes** while an operator runs, on whichever thread: an event whose name begins with
+#   `aten::`. Ops `c10d::…`, which start a collective, and autograd's nodes `autograd::engine::…` do
+#   not count: a rank may wait in them.
+# - **Own work** in a phase: its marks' time, without the time in which the rank communicates and
+#   does not compute.
 # - **Late** in a step is a rank with over 10 % more own work, in all phases together, than each of
 #   the other ranks in that step.
 # - **The straggler** is the rank that is late in each of the last steps, three at the least. It is
@@ -450,8 +459,8 @@ def late_rank(work):
 def own_work(events):
     """Microseconds of own work in each step and phase: {7: {"loading": 3000.0, …}, …}."""
     whole = [e for e in events if e["ph"] == "X"]
-    talks = merged(e for e in whole if e["name"].startswith("gloo:"))
-    works = merged(e for e in whole if e["cat"] == "cpu_op")
+    talks = merged(e for e in whole if e["name"].startswith(("gloo:", "nccl:")))
+    computes = merged(e for e in whole if e["name"].startswith("aten::"))
     found = {}
     for step in whole:
         if not step["name"].startswith("ProfilerStep#"):
@@ -461,7 +470,7 @@ def own_work(events):
         own = dict.fromkeys(PHASES, 0.0)
         for mark in marks:
             span = [(mark["ts"], mark["ts"] + mark["dur"])]
-            idle = length(common(talks, span)) - length(common(common(talks, span), works))
+            idle = length(common(talks, span)) - length(common(common(talks, span), computes))
             own[mark["name"]] += mark["dur"] - idle
         found[int(step["name"].partition("#")[2])] = own
     return found
@@ -524,10 +533,13 @@ check("find_the_straggler")
 # length, and say nothing here.
 #
 # - **A step** is the time of the mark `ProfilerStep#N`.
-# - **The rank communicates** while an event goes on whose name begins with `gloo:`, on whichever
-#   thread; there may be several at a time. The event begins when the rank joins the collective.
-# - **The rank works** while an op goes on, on whichever thread: an event of category `cpu_op`,
-#   unless its name begins with `c10d::` (such an op only starts a collective).
+# - **The rank communicates** while an event goes on whose name begins with `gloo:` or `nccl:`, on
+#   whichever thread.
+# - **It computes** while an operator runs, on whichever thread: an event whose name begins with
+#   `aten::`. Ops `c10d::…`, which start a collective, and autograd's nodes `autograd::engine::…` do
+#   not count: a rank may wait in them.
+# - **A collective** is an event in which the rank communicates; there may be several at a time. The
+#   event begins when the rank joins the collective.
 # - **Data move** in a collective from the moment at which the last rank has joined it. All ranks
 #   take part in every collective, in the same order: the k-th to begin on one rank is the k-th on
 #   all. It ends everywhere at the same moment, to within some microseconds; in the recorded job, to
@@ -539,9 +551,9 @@ check("find_the_straggler")
 #
 # | part | the rank communicates, and |
 # |---|---|
-# | `hidden` | works meanwhile |
-# | `waiting` | does not work, and no collective of its own moves data: another rank is late |
-# | `exposed` | does not work, and data move in at least one of its collectives |
+# | `hidden` | computes meanwhile |
+# | `waiting` | does not compute, and no collective of its own moves data: another rank is late |
+# | `exposed` | does not compute, and data move in at least one of its collectives |
 #
 # The figures are to be right to 1 % of the step's communication; in the recorded job, to 5 %.
 #
@@ -563,16 +575,16 @@ def overlap(traces: list[list[dict]]) -> list[list[dict[str, float]]]:
     transfers = [min(end - begin for begin, end in same) for same in zip(*collectives, strict=True)]
     found = []
     for events, own in zip(traces, collectives, strict=True):
-        busy, working = merged(own), merged(spans(events, works))
+        busy, computing = merged(own), merged(spans(events, computes))
         moving = merged(
             (end - transfer, end) for (_, end), transfer in zip(own, transfers, strict=True)
         )
         found.append([])
         for step in sorted(spans(events, is_step)):
             communication = seconds(common(busy, [step]))
-            hidden = seconds(common(common(busy, working), [step]))
+            hidden = seconds(common(common(busy, computing), [step]))
             in_step = common(moving, [step])
-            exposed = seconds(in_step) - seconds(common(in_step, working))
+            exposed = seconds(in_step) - seconds(common(in_step, computing))
             waiting = communication - hidden - exposed
             found[-1].append({"hidden": hidden, "waiting": waiting, "exposed": exposed})
     return found
@@ -584,11 +596,11 @@ def spans(events, wanted):
 
 
 def communicates(event):
-    return event["name"].startswith("gloo:")
+    return event["name"].startswith(("gloo:", "nccl:"))
 
 
-def works(event):
-    return event["cat"] == "cpu_op" and not event["name"].startswith("c10d::")
+def computes(event):
+    return event["name"].startswith("aten::")
 
 
 def is_step(event):
@@ -622,8 +634,8 @@ check("overlap")
 
 # %% [markdown]
 # **Answer.** No. The mark `backward` ends only when the last all-reduce has ended, so it covers the
-# communication whether anything hides it or not. What hides it is work: ops that go on at the same
-# time.
+# communication whether anything hides it or not. What hides it is computing: operators that run at
+# the same time.
 
 # %% [markdown]
 # ## Where next

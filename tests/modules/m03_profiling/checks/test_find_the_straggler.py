@@ -9,6 +9,7 @@ from hpml.answer import as_python
 from hpml.checks.contract import Run
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
+from hpml.modules.m03_profiling.checks._moments import own_work
 from hpml.modules.m03_profiling.checks._planted_ranks import PHASES
 from hpml.modules.m03_profiling.checks._straggler_cases import (
     LATE,
@@ -67,17 +68,15 @@ def test_jobs_are_fresh_for_every_seed():
         assert len({json.dumps(inputs(seed, 1)[0][position]) for seed in SEEDS}) == len(SEEDS)
 
 
-def test_who_is_late_follows_from_the_work_as_played_and_by_a_margin():
+def test_who_is_late_follows_from_the_own_work_and_by_a_margin():
     """By the rules of the text, with room between what is late and what is not."""
     for seed in range(20):
         for case in cases(seed):
             if case.recorded:
                 continue
             steps = list(case.ranks[0].steps)
-            work = [
-                [sum(made.own[step, phase] for phase in PHASES) for step in steps]
-                for made in case.ranks
-            ]
+            ranks = [own_work(made) for made in case.ranks]
+            work = [[sum(own[step, phase] for phase in PHASES) for step in steps] for own in ranks]
             late = []
             for same in zip(*work, strict=True):
                 second, most = sorted(same)[-2:]
@@ -90,7 +89,7 @@ def test_who_is_late_follows_from_the_work_as_played_and_by_a_margin():
                 continue
             assert (late[-1], steps[-run]) == (case.straggler, case.since)
             for phase in PHASES:
-                own = [sum(made.own[step, phase] for step in steps[-run:]) for made in case.ranks]
+                own = [sum(one[step, phase] for step in steps[-run:]) for one in ranks]
                 mean = (sum(own) - own[case.straggler]) / (len(own) - 1)
                 ratio = own[case.straggler] / mean
                 assert (ratio > SLOWER * 1.02) if phase in case.phases else ratio < SLOWER / 1.02

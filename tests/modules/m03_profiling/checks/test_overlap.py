@@ -9,8 +9,9 @@ from hpml.answer import as_python
 from hpml.checks.contract import Run
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
+from hpml.modules.m03_profiling.checks._moments import counts
 from hpml.modules.m03_profiling.checks._overlap_cases import cases
-from hpml.modules.m03_profiling.checks._overlap_truth import KEYS, counts, truth
+from hpml.modules.m03_profiling.checks._overlap_truth import KEYS, truth
 from hpml.modules.m03_profiling.checks.overlap import CHECK, drive, inputs
 from hpml.ranks.evidence import Evidence, RankEvidence
 

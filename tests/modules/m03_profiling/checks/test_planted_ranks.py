@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from hpml.modules.m03_profiling.checks._moments import own_work
 from hpml.modules.m03_profiling.checks._planted_ranks import (
     JITTER,
     Begin,
@@ -58,8 +59,10 @@ def test_a_wait_ends_with_the_last_collective_and_is_nobodys_own_work():
     for made in play(3, 3, program):
         (_, (_, first_end)), *_ = [mark for mark in made.marks if mark[0] == "backward"]
         assert first_end == made.collectives[1].end
-        assert made.own[5, "backward"] == 2000 * (made.rank + 1) + 2 * 30
-        assert made.own[6, "optimizer"] == 200
+        own = own_work(made)
+        # Between two collectives on one thread are 3 microseconds
+        assert own[5, "backward"] == pytest.approx(2000 * (made.rank + 1), abs=4)
+        assert own[6, "optimizer"] == 200
 
 
 def test_events_are_on_the_ranks_own_clock_and_in_no_order():

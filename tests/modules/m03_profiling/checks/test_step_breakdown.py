@@ -95,10 +95,11 @@ def test_a_step_of_100_ms_is_no_percentage():
 
 
 def test_the_library_finds_the_same_in_the_recorded_trace(tmp_path):
-    """A second opinion, from other code by the same rules."""
+    """A second opinion, from other code: it takes a call of c10d for communication, if it sees it."""
     path = tmp_path / "trace.json"
     events = slower(recorded(), random.Random(1))
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    shown = [event for event in events if not event["name"].startswith("c10d::")]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": shown}))
     library = shares_of_steps(read(path))
     mine = step_parts(events)
     assert len(mine) == 3

@@ -30,11 +30,9 @@ class Rank:
 
     @staticmethod
     def kind(e):
-        if e["name"].startswith("gloo:"):
+        if e["name"].startswith(("gloo:", "nccl:")):
             return "talk"
-        if e["cat"] == "cpu_op" and not e["name"].startswith("c10d"):
-            return "op"
-        return None
+        return "op" if e["name"].startswith("aten::") else None
 
     @staticmethod
     def bare(changes):

@@ -16,11 +16,11 @@ def table(events):
         if name.startswith("ProfilerStep#"):
             rows["step"].append(span)
             numbers.append(int(name[13:]))
-        elif name.startswith("gloo:"):
+        elif name.startswith(("gloo:", "nccl:")):
             rows["talk"].append(span)
         elif name in NAMES:
             rows[name].append(span)
-        elif event["cat"] == "cpu_op" and not name.startswith("c10d::"):
+        elif name.startswith("aten::"):
             rows["op"].append(span)
     rows = {name: np.array(sorted(spans)).reshape(-1, 2) for name, spans in rows.items()}
     edges = np.unique(np.concatenate([spans.ravel() for spans in rows.values()]))

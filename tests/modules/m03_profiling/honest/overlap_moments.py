@@ -11,9 +11,9 @@ def table(events):
         span = (event["ts"], event["ts"] + event["dur"])
         if event["name"].startswith("ProfilerStep#"):
             kinds["step"].append(span)
-        elif event["name"].startswith("gloo:"):
+        elif event["name"].startswith(("gloo:", "nccl:")):
             kinds["gloo"].append(span)
-        elif event["cat"] == "cpu_op" and "c10d::" not in event["name"]:
+        elif event["name"].startswith("aten::"):
             kinds["op"].append(span)
     return {kind: np.array(sorted(spans)).reshape(-1, 2) for kind, spans in kinds.items()}
 

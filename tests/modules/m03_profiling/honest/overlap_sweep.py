@@ -12,7 +12,7 @@ def overlap(traces):
 
 
 def collectives(events):
-    return sorted((e for e in events if e["name"][:5] == "gloo:"), key=lambda e: e["ts"])
+    return sorted((e for e in events if e["name"][:5] in ("gloo:", "nccl:")), key=lambda e: e["ts"])
 
 
 def parts(events, shortest):
@@ -22,7 +22,7 @@ def parts(events, shortest):
         changes += [(event["ts"], "comm", 1), (end, "comm", -1)]
         changes += [(end - shortest[k], "move", 1), (end, "move", -1)]
     for event in events:
-        if event.get("cat") == "cpu_op" and not event["name"].startswith("c10d::"):
+        if event["name"].startswith("aten::"):
             changes += [(event["ts"], "work", 1), (event["ts"] + event["dur"], "work", -1)]
         if event["name"].startswith("ProfilerStep#"):
             number = int(event["name"].split("#")[1])

@@ -77,7 +77,7 @@ def parts(step, events):
         "optimizer": marked("optimizer", "Optimizer."),
     }
     near = [e for e in named("aten::") if overlaps(e, step)]
-    sent = [e for e in named("gloo:", "nccl:", "c10d::") if overlaps(e, step)]
+    sent = [e for e in named("gloo:", "nccl:") if overlaps(e, step)]
     busy = [Set.of(near), marks["loading"], marks["transforms"]]
     exposed = (whole & Set.of(sent)) - busy[0] - busy[1] - busy[2]
     found = {"communication": exposed.milliseconds}

@@ -34,7 +34,7 @@ def paint(step, events):
             name = "optimizer"
         if name in PARTS[:5] and e["tid"] == step["tid"]:
             owner[place] = PARTS.index(name)
-        messages[place] |= name.startswith(("gloo:", "nccl:", "c10d::"))
+        messages[place] |= name.startswith(("gloo:", "nccl:"))
         busy[place] |= name.startswith("aten::")
     owner[messages & ~busy & (owner > 1)] = PARTS.index("communication")
     counted = np.bincount(owner, minlength=len(PARTS)) / (1000 * TENTHS)

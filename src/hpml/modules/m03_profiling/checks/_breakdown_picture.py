@@ -6,6 +6,7 @@ from typing import Any
 
 from hpml.answer import as_python
 from hpml.checks.contract import Check, Picture
+from hpml.modules.m03_profiling.checks._definition import communicates, computes
 from hpml.modules.m03_profiling.checks._planted_trace import PARTS, Event, planted
 from hpml.ranks import launch
 
@@ -65,8 +66,8 @@ def rows(events: list[Event], main: int) -> dict[str, list[tuple[str, float, flo
         name = "optimizer" if event["name"].startswith("Optimizer.") else event["name"]
         if name in PARTS and event["tid"] == main:
             found[ROWS[0]].append((name, *span(event)))
-        elif name.startswith("aten::"):
+        elif computes(name):
             found[ROWS[1]].append(("operator", *span(event)))
-        elif name.startswith("gloo:"):
+        elif communicates(name):
             found[ROWS[2]].append(("communication", *span(event)))
     return found

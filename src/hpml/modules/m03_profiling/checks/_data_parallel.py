@@ -20,6 +20,7 @@ from hpml.modules.m03_profiling.checks._planted_ranks import (
 )
 
 AUTOGRAD = "autograd::engine::evaluate_function: "
+GRADIENT = "torch::autograd::AccumulateGrad"
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 Work = Mapping[str, int]  # microseconds of a rank's own work, by phase
 
@@ -38,7 +39,10 @@ class Training:
     overlaps: bool = True  # else buckets are launched, and waited for, when backward has ended
     buffers: int = 0  # that of a broadcast at the end of each step, which is waited for
     averages: int = 0  # that of one which is waited for in the next step's backward
-    gaps: bool = False  # between ops of backward, with no op on any thread
+    lead: float = 0.0  # share of a node of autograd's for which no operator in it runs yet
+    gaps: bool = False  # between nodes of backward, with no op on any thread
+    hooks: bool = False  # wait for buckets in autograd's nodes, where `more` of backward is spent
+    pool: bool = False  # transforms run on a second thread, for which the main thread waits
     beside: bool = False  # ops on a second thread, through the phases
     before: bool = False  # collectives and ops before the first step, and between steps
 
@@ -74,14 +78,35 @@ def program(seed: int, plan: Training) -> Program:
 
 def _call(name: str, transfer: int, draw: random.Random) -> Iterator[Item]:
     """A collective by itself that is waited for. Its op may take long: the rank is preempted."""
-    yield Launch(name, transfer, draw.randint(transfer // 3, transfer // 2), inside="")
+    yield from _launch(name, transfer, draw.randint(transfer // 3, transfer // 2))
     yield Wait()
+
+
+def _launch(name: str, transfer: int, call: int, *, waits: bool = False) -> Iterator[Item]:
+    """An op of `c10d` launches a collective, half way through `call` microseconds of its own.
+
+    It may be one that `waits` until the collective has ended.
+    """
+    short = {"all_reduce": "allreduce_", "broadcast": "broadcast_"}[name]
+    yield from [Begin(f"c10d::{short}", op=True), Idle(call // 2), Launch(name, transfer)]
+    if waits:
+        yield Wait()
+    yield from [Idle(call - call // 2), End()]
+
+
+def _bucket(transfer: int, call: int, *, waits: bool) -> Iterator[Item]:
+    """A node of autograd's with a hook that launches the all-reduce of a bucket."""
+    yield from [Begin(f"{AUTOGRAD}{GRADIENT}", op=True), Begin(GRADIENT, op=True), Idle(5)]
+    yield from _launch("all_reduce", transfer, call, waits=waits)
+    yield from [Idle(5), End(), End()]
 
 
 def _step(
     plan: Training, work: Work, more: Work, draw: random.Random, *, last: bool
 ) -> Iterator[Item]:
-    yield from [Begin("loading"), Begin(LOADER), Idle(work["loading"]), End(), End()]
+    collate = work["loading"] // 3
+    yield from [Begin("loading"), Begin(LOADER), Idle(work["loading"] - collate)]
+    yield from [Op("aten::stack", collate), End(), End()]
     for number in range(plan.micro_batches):
         part = {
             phase: (us - more.get(phase, 0)) // plan.micro_batches
@@ -90,7 +115,9 @@ def _step(
         }
         yield Begin("transforms")
         for name in ("aten::sub", "aten::mul"):
-            yield Op(name, part["transforms"] // 2)
+            yield Op(name, part["transforms"] // 2, thread=int(plan.pool))
+            if plan.pool:
+                yield Idle(part["transforms"] // 2)
         yield End()
         yield Begin("forward")
         yield Begin("DistributedDataParallel.forward")
@@ -101,7 +128,8 @@ def _step(
         yield from [End(), End()]
         yield Begin("backward")
         final = number == plan.micro_batches - 1
-        yield from _backward(plan, part["backward"], draw, buckets=final)
+        calls = more.get("backward", 0) if plan.hooks else 0
+        yield from _backward(plan, part["backward"] - calls, calls, draw, buckets=final)
         yield End()
     yield Begin("optimizer")
     yield Begin("Optimizer.step#SGD.step")
@@ -110,22 +138,30 @@ def _step(
     if plan.buffers:
         yield from _call("broadcast", plan.buffers, draw)
     if plan.averages:
-        yield Launch("all_reduce", plan.averages, inside="")
+        yield from _launch("all_reduce", plan.averages, 20)
         if last:
             yield Wait()
 
 
-def _backward(plan: Training, work: int, draw: random.Random, *, buckets: bool) -> Iterator[Item]:
+def _backward(
+    plan: Training, work: int, calls: int, draw: random.Random, *, buckets: bool
+) -> Iterator[Item]:
+    """`work` in layers, and `calls` more in those ops that launch the buckets; microseconds."""
     left = list(plan.transfers) if buckets else []
     if plan.beside:
         yield Op("aten::copy_", draw.randint(work, work * 5 // 4), thread=1)
     for number, duration in enumerate(parts(draw, work, plan.layers), 1):
-        yield Op(f"{AUTOGRAD}AddmmBackward0", duration, ("AddmmBackward0", "aten::mm"))
+        lead = round(plan.lead * duration)
+        yield from [Begin(f"{AUTOGRAD}AddmmBackward0", op=True), Idle(lead)]
+        yield Begin("AddmmBackward0", op=True)
+        yield Op("aten::matmul", duration - lead, ("aten::t", "aten::mm"))
+        yield from [End(), End()]
         if plan.gaps:
             yield Idle(draw.randint(duration // 4, duration // 2))
         due = len(plan.transfers) * (plan.layers - number) // plan.layers
         while plan.overlaps and len(left) > due:
-            yield Launch("all_reduce", left.pop(0), draw.randint(10, 60))
+            call = draw.randint(10, 60) + calls // len(plan.transfers)
+            yield from _bucket(left.pop(0), call, waits=plan.hooks)
     if buckets:
         while left:
             yield from _call("all_reduce", left.pop(0), draw)

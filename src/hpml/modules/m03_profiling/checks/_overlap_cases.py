@@ -32,13 +32,18 @@ def cases(seed: int) -> tuple[Case, ...]:
     draw = random.Random(seed)
 
     def played(
-        ranks: int, steps: int, threads: int = 1, first: int = 0, **more: object
+        ranks: int,
+        steps: int,
+        threads: int = 1,
+        first: int = 0,
+        library: str = "gloo",
+        **more: object,
     ) -> tuple[PlantedRank, ...]:
         buckets = tuple(draw.randint(4500, 7000) for _ in range(4))
         work = _work(draw, ranks, steps)
         first = first or draw.randint(3, 20)
-        plan = Training(work, buckets, first, **more)  # type: ignore[arg-type]
-        return tuple(play(seed, ranks, program(seed, plan), threads=threads))
+        plan = Training(work, buckets, first, lead=0.25, **more)  # type: ignore[arg-type]
+        return tuple(play(seed, ranks, program(seed, plan), threads=threads, library=library))
 
     return (
         Case("one rank", played(1, 1, buffers=4000)),
@@ -46,7 +51,10 @@ def cases(seed: int) -> tuple[Case, ...]:
         Case("two ranks, one bucket at a time", played(2, 3, first=8)),
         Case("three ranks, two buckets at a time", played(3, 3, 2, gaps=True)),
         Case("buckets sent after backward", played(2, 3, overlaps=False, buffers=4000)),
-        Case("ops on two threads", played(3, 3, 2, beside=True, before=True)),
+        Case(
+            "ops on two threads, with NCCL",
+            played(3, 3, 2, library="nccl", beside=True, before=True),
+        ),
         Case("an all-reduce that goes on into the next step", played(4, 3, 2, averages=9000)),
         Case("a recorded job", tuple(job("backward", seed)[0]), recorded=True),
     )

@@ -1,58 +1,16 @@
-"""What communication and work really do at each microsecond, and what usual mistakes make of it.
+"""How communication is spent, moment by moment, and what usual mistakes make of it."""
 
-Every microsecond of a rank is one element of an array, so that nothing here merges intervals or
-cuts them: that is what the exercise asks for.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
-from hpml.modules.m03_profiling.checks._planted_ranks import PlantedRank, Span
+from hpml.modules.m03_profiling.checks._moments import Moments, counts, moments
+from hpml.modules.m03_profiling.checks._planted_ranks import PlantedRank
 
 KEYS = ("hidden", "waiting", "exposed")
 Figures = list[dict[str, float]]  # of a rank: seconds by key, step after step
-
-
-@dataclass(frozen=True)
-class Moments:
-    """How many of each are going on, in each microsecond [n] of the common clock."""
-
-    ops: np.ndarray  # nested ones count for themselves
-    main_ops: np.ndarray  # on the main thread
-    calls: np.ndarray
-    backward: np.ndarray
-    collectives: np.ndarray
-    moving: np.ndarray  # collectives that all ranks have joined
-
-
-def counts(spans: Iterable[Span], length: int) -> np.ndarray:
-    """How many of the spans cover each microsecond: int64 [length]."""
-    change = np.zeros(length + 1, dtype=np.int64)
-    for begin, end in spans:
-        change[min(max(begin, 0), length)] += 1
-        change[min(max(end, 0), length)] -= 1
-    return change.cumsum()[:length]
-
-
-def moments(made: PlantedRank, joined: Sequence[int] | None = None) -> Moments:
-    """A rank's moments. `joined`: when all ranks had joined each collective, if not as planted."""
-    last = [end for _, end in made.steps.values()] + [one.end for one in made.collectives]
-    length = max(last)
-    joins = joined or [one.joined for one in made.collectives]
-    moving = [
-        (min(max(join, one.begin), one.end), one.end)
-        for join, one in zip(joins, made.collectives, strict=True)
-    ]
-    return Moments(
-        counts((span for _, span in made.ops), length),
-        counts((span for thread, span in made.ops if not thread), length),
-        counts(made.calls, length),
-        counts((span for name, span in made.marks if name == "backward"), length),
-        counts(((one.begin, one.end) for one in made.collectives), length),
-        counts(moving, length),
-    )
 
 
 def by_step(made: PlantedRank, **microseconds: np.ndarray) -> Figures:
@@ -83,8 +41,11 @@ def truth(made: PlantedRank) -> Figures:
 # ---- what mistakes make of it: of all ranks, the figures of each
 
 
+_moments = lru_cache(maxsize=8)(moments)  # each mistake looks at the ranks of one job
+
+
 def _each(figures: Callable[[PlantedRank, Moments], Figures]) -> Callable:
-    return lambda ranks: [figures(made, moments(made)) for made in ranks]
+    return lambda ranks: [figures(made, _moments(made)) for made in ranks]
 
 
 def _smaller(made: PlantedRank, seen: Moments) -> Figures:
@@ -113,6 +74,13 @@ def _each_waits(made: PlantedRank, seen: Moments) -> Figures:
     return by_step(made, waiting=waiting, exposed=(seen.moving > 0) & (seen.ops == 0))
 
 
+def _starts(made: PlantedRank, seen: Moments) -> Figures:
+    """An op of c10d counts as a collective of its own, whose data move."""
+    moving, idle = (seen.moving > 0) | (seen.calls > 0), seen.ops == 0
+    waiting = (seen.collectives > 0) & ~moving & idle
+    return by_step(made, waiting=waiting, exposed=moving & idle)
+
+
 def _all_reduces(made: PlantedRank, seen: Moments) -> Figures:
     """No other collective is seen."""
     some = replace(made, collectives=[one for one in made.collectives if one.name == "all_reduce"])
@@ -139,10 +107,14 @@ def _with_clocks_as_they_are(ranks: Sequence[PlantedRank]) -> list[Figures]:
 Mistake = Callable[[Sequence[PlantedRank]], list[Figures]]
 # (the hint's key, what somebody who makes this mistake finds)
 HIDDEN_MISTAKES: tuple[tuple[str, Mistake], ...] = (
+    ("names", _each(lambda m, s: by_step(m, hidden=s.ops < 0))),
     ("marks", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.backward > 0)))),
     ("everything", _each(lambda m, s: by_step(m, hidden=s.collectives > 0))),
     ("smaller", _each(_smaller)),
     ("calls", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.calls > 0)))),
+    ("calls", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.calls > 0) & (s.nodes == 0)))),
+    ("nodes", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.nodes > 0)))),
+    ("nodes", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.nodes > 0) | (s.calls > 0)))),
     ("threads", _each(lambda m, s: parted(m, s, s.main_ops > 0))),
     ("nested", _each(lambda m, s: by_step(m, hidden=(s.collectives > 0) * s.ops))),
     ("union", _each(lambda m, s: by_step(m, hidden=s.collectives * (s.ops > 0)))),
@@ -153,6 +125,7 @@ WAITING_MISTAKES: tuple[tuple[str, Mistake], ...] = (
     ("nobody", _each(_nothing_waits)),
     ("apart", _each(_hidden_too)),
     ("moves", _each(_each_waits)),
+    ("starts", _each(_starts)),
     ("broadcast", _each(_all_reduces)),
     ("clocks", _with_clocks_as_they_are),
 )

@@ -22,14 +22,18 @@ JITTER = 8  # microseconds by which ranks record the end of one collective late,
 
 @dataclass(frozen=True)
 class Begin:
-    """A mark begins: of a phase (`record_function`), of a step, of a function of PyTorch's."""
+    """A mark begins: of a phase (`record_function`), of a step, of a function of PyTorch's.
+
+    With `op` it is an operator on the main thread, in which anything may happen.
+    """
 
     name: str
+    op: bool = False
 
 
 @dataclass(frozen=True)
 class End:
-    """The mark that began last ends."""
+    """The mark or the operator that began last ends."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +58,10 @@ class Idle:
 
 @dataclass(frozen=True)
 class Launch:
-    """A collective is launched by an op of `c10d`; its data take `transfer` once all have joined.
-
-    `call` is how long that op takes. Not `inside` another op, it is on the main thread by itself.
-    """
+    """A collective is launched; its data take `transfer` once all have joined."""
 
     name: str  # "all_reduce"
     transfer: int
-    call: int = 20
-    inside: str = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Collective:
     name: str = "all_reduce"
 
 
-@dataclass
+@dataclass(eq=False)
 class PlantedRank:
     """What really happened on a rank, on the common clock, and the events that it recorded."""
 
@@ -94,10 +93,8 @@ class PlantedRank:
     offset: float = 0.0  # an event's time minus the common clock's
     steps: dict[int, Span] = field(default_factory=dict)  # by number, as in "ProfilerStep#7"
     marks: list[tuple[str, Span]] = field(default_factory=list)  # all but steps
-    ops: list[tuple[int, Span]] = field(default_factory=list)  # (thread, span), nested ones too
-    calls: list[Span] = field(default_factory=list)  # ops of c10d that no other op contains
+    ops: list[tuple[str, int, Span]] = field(default_factory=list)  # (name, thread, span)
     collectives: list[Collective] = field(default_factory=list)  # in the order of launches
-    own: dict[tuple[int, str], int] = field(default_factory=dict)  # work by (step, phase)
 
 
 @dataclass
@@ -107,11 +104,10 @@ class _Player:
     program: Iterator[Item]
     made: PlantedRank
     now: int = 0
-    open: list[tuple[str, int]] = field(default_factory=list)
+    open: list[tuple[Begin, int]] = field(default_factory=list)
     launched: list[tuple[int, str, int]] = field(default_factory=list)  # (time, name, transfer)
     waits_for: int = 0  # this many collectives are to have ended
     free: list[int] = field(default_factory=list)  # when each of Gloo's threads is
-    step: int | None = None
 
     def play(self) -> bool:
         """Carry out items up to one that must wait; whether the program has ended."""
@@ -127,60 +123,40 @@ class _Player:
             self._carry_out(item)
 
     def _carry_out(self, item: Item) -> None:
-        made = self.made
         match item:
-            case Begin(name):
-                self.open.append((name, self.now))
-                if name.startswith("ProfilerStep#"):
-                    self.step = int(name.partition("#")[2])
+            case Begin():
+                self.open.append((item, self.now))
             case End():
-                name, begin = self.open.pop()
-                self._event("user_annotation", name, begin, self.now)
-                if name.startswith("ProfilerStep#"):
-                    assert self.step is not None
-                    made.steps[self.step] = (begin, self.now)
-                    self.step = None
-                else:
-                    made.marks.append((name, (begin, self.now)))
+                begun, begin = self.open.pop()
+                self._end(begun, begin)
             case Op(name, duration, inner, thread):
-                self._op(name, self.now, duration, inner, thread)
+                self._op(name, self.now, self.now + duration, thread)
+                length = (duration - 2) // max(1, len(inner))
+                for number, one in enumerate(inner):
+                    start = self.now + 1 + number * length
+                    self._op(one, start, start + length - 1, thread)
                 if not thread:
-                    self._spend(duration)
+                    self.now += duration
             case Idle(duration):
-                self._spend(duration)
-            case Launch(name, transfer, call, inside):
-                short = {"all_reduce": "allreduce_", "broadcast": "broadcast_"}[name]
-                if inside:
-                    self._event("cpu_op", inside, self.now, self.now + call + 10)
-                    made.ops.append((0, (self.now, self.now + call + 10)))
-                else:
-                    made.calls.append((self.now, self.now + call))
-                begin = self.now + (5 if inside else 0)
-                self._event("cpu_op", f"c10d::{short}", begin, begin + call)
-                self.launched.append((begin + 2, name, transfer))
-                if inside:
-                    self._spend(call + 10)
-                else:
-                    self.now += call
+                self.now += duration
+            case Launch(name, transfer):
+                self.launched.append((self.now, name, transfer))
             case Wait():
                 self.waits_for = len(self.launched)
 
-    def _spend(self, duration: int) -> None:
-        """Time passes that is the rank's own work in the phase that is going on."""
-        phases = [name for name, _ in self.open if name in PHASES]
-        if phases and self.step is not None:
-            key = (self.step, phases[0])
-            self.made.own[key] = self.made.own.get(key, 0) + duration
-        self.now += duration
+    def _end(self, begun: Begin, begin: int) -> None:
+        if begun.op:
+            self._op(begun.name, begin, self.now)
+            return
+        self._event("user_annotation", begun.name, begin, self.now)
+        if begun.name.startswith("ProfilerStep#"):
+            self.made.steps[int(begun.name.partition("#")[2])] = (begin, self.now)
+        else:
+            self.made.marks.append((begun.name, (begin, self.now)))
 
-    def _op(self, name: str, begin: int, duration: int, inner: Sequence[str], thread: int) -> None:
-        self._event("cpu_op", name, begin, begin + duration, thread)
-        self.made.ops.append((thread, (begin, begin + duration)))
-        length = (duration - 2) // max(1, len(inner))
-        for number, one in enumerate(inner):
-            start = begin + 1 + number * length
-            self._event("cpu_op", one, start, start + length - 1, thread)
-            self.made.ops.append((thread, (start, start + length - 1)))
+    def _op(self, name: str, begin: int, end: int, thread: int = 0) -> None:
+        self._event("cpu_op", name, begin, end, thread)
+        self.made.ops.append((name, thread, (begin, end)))
 
     def _event(self, category: str, name: str, begin: int, end: int, thread: int = 0) -> None:
         pid = 2000 + 31 * self.made.rank
@@ -192,20 +168,23 @@ class _Player:
 PHASES = ("loading", "transforms", "forward", "backward", "optimizer")
 
 
-def play(seed: int, world_size: int, program: Program, *, threads: int = 1) -> list[PlantedRank]:
+def play(
+    seed: int, world_size: int, program: Program, *, threads: int = 1, library: str = "gloo"
+) -> list[PlantedRank]:
     """Play the program on each rank. `threads` is how many collectives a rank runs at a time.
 
-    All ranks launch the same collectives in the same order. Raises ValueError where they do not,
-    or wait for what is never launched.
+    `library` carries them out, and names their events: gloo or nccl. All ranks launch the same
+    collectives in the same order. Raises ValueError where they do not, or wait for what is never
+    launched.
     """
     draw = random.Random(seed)
     players = [
         _Player(program(rank), PlantedRank(rank), free=[0] * threads) for rank in range(world_size)
     ]
     while not all([player.play() for player in players]):
-        if not _end_collectives(players, draw):
+        if not _end_collectives(players, library, draw):
             raise ValueError("the ranks wait for collectives that not all of them launch")
-    _end_collectives(players, draw)
+    _end_collectives(players, library, draw)
     if len({len(player.launched) for player in players}) > 1:
         raise ValueError("the ranks launch different numbers of collectives")
     for player in players:
@@ -213,7 +192,7 @@ def play(seed: int, world_size: int, program: Program, *, threads: int = 1) -> l
     return [player.made for player in players]
 
 
-def _end_collectives(players: Sequence[_Player], draw: random.Random) -> int:
+def _end_collectives(players: Sequence[_Player], library: str, draw: random.Random) -> int:
     """End each collective that all ranks have launched by now; their number."""
     first = len(players[0].made.collectives)
     last = min(len(player.launched) for player in players)
@@ -230,7 +209,7 @@ def _end_collectives(players: Sequence[_Player], draw: random.Random) -> int:
             end = joined + transfer + draw.randint(0, JITTER)
             player.free[thread] = end + 3
             player.made.collectives.append(Collective(begin, joined, end, thread, name))
-            player._event("user_annotation", f"gloo:{name}", begin, end, 100 + thread)
+            player._event("user_annotation", f"{library}:{name}", begin, end, 100 + thread)
     return last - first
 
 

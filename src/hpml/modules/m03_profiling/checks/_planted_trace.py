@@ -110,11 +110,9 @@ class Clock:
         yield
         self.record(name, category, start, self.at)
 
-    def operator(self, part: str, lasts: float, thread: int = 0, outer: str = "") -> None:
-        """An operator with operators inside, and one that takes no time; `outer` is around it."""
+    def operator(self, part: str, lasts: float, thread: int = 0) -> None:
+        """An operator with operators inside, and one that takes no time."""
         name, start, end = self.pick.choice(OPERATORS), self.at, self.at + lasts
-        if outer:
-            self.record(outer, "cpu_op", start, end, thread)
         self.record(name, "cpu_op", start, end, thread)
         inside = self.pick.uniform(0.3, 0.9) * lasts
         self.record("aten::empty", "cpu_op", start, start, thread)
@@ -217,15 +215,17 @@ def _backward(clock: Clock, scale: float, distributed: bool) -> None:
     sent: list[tuple[float, int]] = []  # begin and thread of messages under way
     with clock.mark("backward"):
         for node in range(6):
-            clock.idle("backward", scale * clock.between(0.02, 0.4))
-            layer = clock.pick.choice(LAYERS)
-            outer = f"autograd::engine::evaluate_function: {layer}"
-            clock.operator("backward", scale * clock.between(0.5, 3), thread, outer)
+            layer, begin = clock.pick.choice(LAYERS), clock.at
+            clock.idle("backward", scale * clock.between(0.1, 0.4))
+            clock.operator("backward", scale * clock.between(0.5, 3), thread)
+            for name in (f"autograd::engine::evaluate_function: {layer}", layer):
+                clock.record(name, "cpu_op", begin, clock.at, thread)
             if distributed and node in (1, 3):
+                # The call that hands the bucket over: during the second one the first is under way
+                begin = clock.at
+                clock.idle("backward", scale * clock.between(0.3, 0.8))
+                clock.record("c10d::allreduce_", "cpu_op", begin, clock.at, thread)
                 clock.messages += 1
-                call = clock.between(0.05, 0.4)  # the call that hands the bucket over
-                clock.record("c10d::allreduce_", "cpu_op", clock.at, clock.at + call, thread)
-                clock.idle("backward", call)
                 sent.append((clock.at, clock.main + 5 + len(sent)))
         for begin, gloo in sent:
             clock.idle("backward", scale * clock.between(1, 5))

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hpml.modules.m03_profiling.checks._definition import communicates
 from hpml.modules.m03_profiling.checks._planted_ranks import Collective, Event, PlantedRank, Span
 
 RECORDING = Path(__file__).with_name("_recorded_ranks.json.gz")
@@ -67,12 +68,10 @@ def _add(made: PlantedRank, event: Event, thread: int, span: Span) -> None:
     name = event["name"]
     if name.startswith("ProfilerStep#"):
         made.steps[int(name.partition("#")[2])] = span
-    elif name.startswith("gloo:"):
+    elif communicates(name):
         kind = name.partition(":")[2]
         made.collectives.append(Collective(span[0], span[0], span[1], thread, kind))
     elif event["cat"] == "user_annotation":
         made.marks.append((name, span))
-    elif name.startswith("c10d::"):
-        made.calls.append(span)
     else:
-        made.ops.append((thread, span))
+        made.ops.append((name, thread, span))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hpml.checks.seeds import derived
+from hpml.modules.m03_profiling.checks._definition import communicates, computes
 from hpml.modules.m03_profiling.checks._planted_trace import (
     OWN_WORDS,
     PARTS,
@@ -25,7 +26,6 @@ from hpml.modules.m03_profiling.checks._planted_trace import (
 RECORDED = Path(__file__).with_name("_recorded_steps.json.gz")
 MARKED = PARTS[:5]
 BEGINNINGS = {"enumerate(DataLoader)#": "loading", "Optimizer.": "optimizer"}
-MESSAGES = ("gloo:", "nccl:", "c10d::")
 KINDS = ("nested", "messages", "recorded")
 
 
@@ -104,8 +104,8 @@ def _of_step(number: int, step: Event, events: list[Event]) -> Parts:
     there = (spans[:, 0] <= middle[:, None]) & (middle[:, None] < spans[:, 1])  # [pieces, events]
     main = (step["pid"], step["tid"])
     part = np.array([part_of(e["name"]) if (e["pid"], e["tid"]) == main else -1 for e in inside])
-    message = np.array([e["name"].startswith(MESSAGES) for e in inside], dtype=bool)
-    operator = np.array([e["name"].startswith("aten::") for e in inside], dtype=bool)
+    message = np.array([communicates(e["name"]) for e in inside], dtype=bool)
+    operator = np.array([computes(e["name"]) for e in inside], dtype=bool)
     marks = there & (part >= 0)
     innermost = marks.shape[1] - 1 - np.argmax(marks[:, ::-1], axis=1)
     owner = np.where(marks.any(axis=1), part[innermost], PARTS.index("other"))

@@ -46,17 +46,17 @@ STEPS = {
     },
     "find_the_straggler": {
         "second": (
-            "Gloo events may overlap, and ops lie within other ops. What goes wrong if you add "
+            "Collectives may overlap, and operators lie within others. What goes wrong if you add "
             "up their durations, and what do you need of them instead? Which part of a mark's "
             "time is not own work?"
         ),
         "nearly": (
-            "Merge a rank's gloo events into intervals that do not overlap, and its cpu_ops "
-            "likewise. Own work of a mark: its length, less its time in the first, plus its "
-            "time in both at once. In each step add up the phases: late is the rank with the "
-            "most, if that is over 1.1 times the second most. Count back from the last step "
-            "while it is the same rank; under 3, None. Its phases are those with over 1.2 times "
-            "the others' mean, summed over these steps."
+            "Merge a rank's `gloo:` and `nccl:` events into intervals that do not overlap, and "
+            "its `aten::` events likewise. Own work of a mark: its length, less its time in the "
+            "first, plus its time in both at once. In each step add up the phases: late is the "
+            "rank with the most, if that is over 1.1 times the second most. Count back from the "
+            "last step while it is the same rank; under 3, None. Its phases are those with over "
+            "1.2 times the others' mean, summed over these steps."
         ),
     },
     "overlap": {
@@ -66,12 +66,12 @@ STEPS = {
             "last?"
         ),
         "nearly": (
-            "Sort each rank's gloo events by their begin: the k-th of all ranks belong "
-            "together. In each of them data move at its end, for as long as the shortest of "
-            "them takes. Work is cpu_op without c10d::. Merge a rank's communication, its work "
-            "and its moving data into intervals that do not overlap. In each step: hidden is "
-            "what communication and work have in common; exposed is moving data, less what they "
-            "have in common with work; waiting is the rest. Divide by 1e6."
+            "Sort each rank's `gloo:` and `nccl:` events by their begin: the k-th of all ranks "
+            "belong together. In each of them data move at its end, for as long as the shortest "
+            "of them takes. Merge a rank's communication, its `aten::` events and its moving data "
+            "into intervals that do not overlap. In each step: hidden is what communication and "
+            "operators have in common; exposed is moving data, less what they have in common "
+            "with operators; waiting is the rest. Divide by 1e6."
         ),
     },
 }

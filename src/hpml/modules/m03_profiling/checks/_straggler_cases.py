@@ -110,7 +110,16 @@ def cases(seed: int) -> tuple[Case, ...]:
 
     return (
         _first(seed),
-        job("backward on 4 ranks", 4, ("backward",), 0.4, rank=draw.randint(1, 3)),
+        # The late rank is slow in ops of c10d, in which the others wait
+        job(
+            "backward with hooks that wait, 4 ranks",
+            4,
+            ("backward",),
+            0.4,
+            if_nobody="computes",
+            rank=draw.randint(1, 3),
+            hooks=True,
+        ),
         job(
             "a slower processor, 3 ranks",
             3,
@@ -121,10 +130,31 @@ def cases(seed: int) -> tuple[Case, ...]:
             rank=0,
             first=95,  # steps 99 and 100: the order of numbers is not that of names
         ),
-        job("a slow link, 4 ranks", 4, ("transforms",), 0.4, slow_link=True, when="late"),
+        # An all-reduce goes on meanwhile, and no operator shows the work on the main thread
+        job(
+            "transforms on a second thread, 4 ranks with a slow link",
+            4,
+            ("transforms",),
+            0.4,
+            if_nobody="threads",
+            slow_link=True,
+            when="late",
+            pool=True,
+            averages=40_000,
+        ),
         # So few steps, and so little more, that neither the mean over all steps nor one with the
         # rank's own shows the phases
-        job("2 ranks", 2, ("forward", "backward"), 0.25, when="late", hiccups=False, noise=LITTLE),
+        job(
+            "2 ranks with NCCL",
+            2,
+            ("forward", "backward"),
+            0.25,
+            if_nobody="names",
+            when="late",
+            hiccups=False,
+            noise=LITTLE,
+            library="nccl",
+        ),
         job(
             "three micro-batches in a step, 6 ranks",
             6,
@@ -177,10 +207,12 @@ def _played(
     late: Sequence[_Late],
     *,
     slow_link: bool = False,
-    micro_batches: int = 1,
     first: int = 0,
     noise: float = 0.03,
+    library: str = "gloo",
+    **options: Any,
 ) -> tuple[PlantedRank, ...]:
+    """The ranks of a job; `options` are of its `Training`."""
     buckets = tuple((5 if slow_link else 1) * draw.randint(2000, 3000) for _ in range(3))
     work, more = _work(draw, ranks, steps, late, noise)
     plan = Training(
@@ -188,13 +220,13 @@ def _played(
         buckets,
         first or draw.randint(11, 40),  # no step's number is its place
         layers=4,
-        micro_batches=micro_batches,
         more=more,
         buffers=800,
+        **options,
     )
-    seed = draw.getrandbits(30)
-    made = tuple(play(seed, ranks, program(seed, plan), threads=draw.randint(1, 2)))
-    for one in made if micro_batches > 1 else ():
+    seed, threads = draw.getrandbits(30), draw.randint(1, 2)
+    made = tuple(play(seed, ranks, program(seed, plan), threads=threads, library=library))
+    for one in made if plan.micro_batches > 1 else ():
         _in_time(one.events, "forward")
     return made
 

@@ -13,6 +13,7 @@ from typing import Any
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
+from hpml.modules.m03_profiling.checks._moments import own_work
 from hpml.modules.m03_profiling.checks._planted_ranks import PHASES
 from hpml.modules.m03_profiling.checks._side_by_side import straggler_picture
 from hpml.modules.m03_profiling.checks._straggler_cases import (
@@ -108,7 +109,7 @@ def _rank_hint(case: Case, one: Named) -> str:
 
 def _most_work(case: Case) -> int:
     """The rank with most own work over all steps, the one with a long hiccup perhaps."""
-    work = [sum(made.own.values()) for made in case.ranks]
+    work = [sum(own_work(made).values()) for made in case.ranks]
     return work.index(max(work))
 
 
@@ -209,7 +210,12 @@ CHECK = Check(
         "'optimizer'.",
         "own": "The mark `backward` of a rank that is in time covers its wait for the late one, so "
         "that all marks of a step add up to the same on all ranks. Take out of each mark the time "
-        "in which a collective goes on and no op does.",
+        "in which the rank communicates and does not compute.",
+        "computes": "Which events show that a rank computes? In an op `c10d::…`, and in autograd's "
+        "nodes, it may wait: they are neither communication nor computing. Only `aten::` events "
+        "are operators.",
+        "names": "Is communication missing? The names of its events begin with `gloo:` or `nccl:`.",
+        "threads": "A rank computes while an operator runs, on whichever thread (`tid`).",
         "zero": "Rank 0 is a rank like any other, and `if rank:` is false for it. Write `is None` "
         "where you mean nobody.",
         "waits": "The longest all-reduce is on a rank that came early: it waits in there. The "

@@ -1,4 +1,4 @@
-"""Exercise overlap: how much communication hides behind work, how much waits, what is exposed.
+"""Exercise overlap: how much communication is hidden, how much waits, what is exposed.
 
 `overlap(traces) -> list[list[dict]]`. The jobs are played (`_overlap_cases.py`).
 """
@@ -187,13 +187,13 @@ CHECK = Check(
     process_group=False,
     picture=overlap_picture,
     claims=(
-        Claim("hidden is the time in which the rank communicates and works", 6, judge_hidden),
+        Claim("hidden is the time in which the rank communicates and computes", 6, judge_hidden),
         Claim("waiting and exposed part the rest: for a rank, or for data", 6, judge_waiting),
         Claim("so it is in traces that were recorded on three ranks", 3, judge_recorded),
     ),
     hints={
         "start": "Take one rank and one microsecond of it. Which of its events are going on then, "
-        "and what do they say: does it communicate, does it work, are data moving?",
+        "and what do they say: does it communicate, does it compute, are data moving?",
         "shape": "Return a list with a list for each rank, and in that a dict for each step, in "
         "the order of the steps: {'hidden': seconds, 'waiting': seconds, 'exposed': seconds}.",
         "units": "Times in a trace are in microseconds; give seconds.",
@@ -201,12 +201,16 @@ CHECK = Check(
         "for it too. A mark only gives a name to a piece of time. What shows that the rank "
         "computes?",
         "everything": "All of the communication is hidden then. Events of category user_annotation "
-        "or Trace span whole steps, whatever is done in them; work is in those of category cpu_op.",
+        "or Trace span whole steps, whatever is done in them: none of them is an operator.",
+        "names": "Hardly any communication is hidden then: was all of it seen? The names of its "
+        "events begin with `gloo:` or `nccl:`, those of operators with `aten::`, on any thread.",
         "smaller": "The smaller of two lengths is what could overlap at best. Whether it does "
         "depends on when each begins and ends: intersect the intervals.",
-        "calls": "An op of `c10d::` starts a collective and does no work of the training's: where "
-        "it stands in no other op, the rank only communicates.",
-        "threads": "Work is work on whichever thread (`tid`) it is done.",
+        "calls": "An op of `c10d::` starts a collective, and the rank may wait in it: it is no "
+        "computing.",
+        "nodes": "Autograd's nodes are around operators, and the rank may wait in them: where no "
+        "`aten::` event goes on inside, it does not compute.",
+        "threads": "A rank computes while an operator runs, on whichever thread (`tid`).",
         "nested": "An op calls other ops, which have events of their own within its time. Merge "
         "the ops of a rank into intervals that do not overlap before you intersect.",
         "union": "Two collectives at a time are one stretch of communication: a second in which "
@@ -218,11 +222,14 @@ CHECK = Check(
         "in no order.",
         "nobody": "A rank that has joined a collective first has nothing to send yet: it waits for "
         "the last one. Only from then on do data move. Who came last, and when?",
-        "apart": "Where a rank works meanwhile, nobody waits and nothing is exposed: that time is "
-        "hidden already. The three parts add up to the communication.",
+        "apart": "Where a rank computes meanwhile, nobody waits and nothing is exposed: that time "
+        "is hidden already. The three parts add up to the communication.",
         "moves": "With two collectives at a time, one may still wait while the data of the other "
         "move. The link is in use then: that is not waiting.",
-        "broadcast": "Not every collective is an all-reduce. The names of all begin with `gloo:`.",
+        "starts": "An op of `c10d::` starts a collective, and is none: the rank communicates while "
+        "an event goes on whose name begins with `gloo:` or `nccl:`.",
+        "broadcast": "Not every collective is an all-reduce. The names of all begin with `gloo:` "
+        "or `nccl:`.",
         "clocks": "Each rank's trace has a clock of its own, and zero may be seconds away from "
         "another's. A collective ends on all ranks at the same moment. And without any clock: the "
         "rank that comes last does not wait, so which of the ranks has the shortest event?",

@@ -171,21 +171,24 @@ CHECK = Check(
         "nothing changes: whose is it?",
         "form": "A list with one dict for each step: seven parts, each a number.",
         "steps": "Each event whose name begins with ProfilerStep# is a step.",
-        "order": "Events are in a trace in any order. Sort the steps.",
+        "order": "Events are in a trace in any order. Sort the steps by number: by name, "
+        "ProfilerStep#10 comes before ProfilerStep#9.",
         "units": "A trace has microseconds, and milliseconds are asked for; no shares.",
         "names": "Some names have an ending that says more: the loader's class, the optimizer's, "
-        "the operation of a message. How do those names begin?",
+        "the operation of a message. How do those names begin? Those of messages have two "
+        "beginnings, and are on threads of their own.",
         "other": "A step lasts from its mark's beginning to its end, and time without a name "
         "belongs to it: it is idle, or nobody marked it. It is what is left when all is counted.",
         "step_mark": "The step's own mark is around everything. It is not part of the step.",
         "hidden": "While this rank computes, a message under way costs the step nothing. It "
         "computes while an operator runs, on whichever thread, and in loading and transforms. Of a "
-        "message that crosses the border of a step, each step has what lies inside it.",
+        "message that crosses the border of a step, each step has what lies inside it. An op of "
+        "`c10d::` starts a message, and is none.",
         "exposed": "Some communication is missing. Look for three things. Inside the mark of "
         "backward the main thread may wait for a message, or for a thread that does: exposed "
         "communication comes first, whatever mark is open. A message that began in the step before "
-        "may still be under way when this one begins. And three beginnings of a name make an event "
-        "a message.",
+        "may still be under way when this one begins. And where no `aten::` event goes on in an op "
+        "of `c10d::`, or in a node of autograd's, the rank does not compute.",
         "twice": "An event inside another is part of it, and what is on two threads at the same "
         "time takes that time once. An event that crosses the border of a step counts inside it.",
         "threads": "A thread that loads ahead does so while the main thread computes. Which "
