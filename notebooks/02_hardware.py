@@ -40,7 +40,7 @@ from hpml.publish import conclude, publish_figure, skip
 # - **input**: images from storage, decoded and augmented in time, images/s
 # - **communication**: gradients to the other ranks and back, byte/s
 #
-# Which one is the bottleneck? Below, two ranks train the course's network, each on 64 images a step.
+# Below, two ranks train the course's network, each on 64 images a step.
 #
 # *Predict: what takes the most of a step over a link of 1 Gbit/s: loading, forward and backward, the
 # update, or communicating? And over 25 Mbit/s? What do 256 GPUs add, bytes or messages?*
@@ -132,7 +132,7 @@ conclude(
 # %% [markdown]
 # ## 2. This machine's roofline
 #
-# What a core computes on comes from a cache, and what is in no cache comes from memory.
+# A core reads from a cache, and from memory what no cache has.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
@@ -957,8 +957,7 @@ conclude(
 # ## 6. Ten thousand small files
 #
 # Most data sets come as a file for each image. Here are the same 10,000 images in six formats, each
-# image as 3,073 bytes, uncompressed: there is nothing to decode. The kernel counts the opens and
-# reads of a pass over all of them:
+# image as 3,073 bytes, uncompressed. The kernel counts the opens and reads of a pass over all:
 
 # %% tags=["nbval-ignore-output"]
 import tempfile

@@ -693,8 +693,8 @@ conclude(
 # An all-reduce ends when the last rank has come. Ranks that come early wait (hatched), and that is
 # recorded as *their* communication. In a trace, **the rank communicates** while an event goes on
 # whose name begins with `gloo:` or `nccl:`, on whichever thread. **It computes** while an operator
-# runs, on whichever thread: an event whose name begins with `aten::`. (The pictures here also take
-# loading for computing, and layers that only wait.) Now all ranks on one clock.
+# runs, on whichever thread: an event whose name begins with `aten::`. (The pictures here count loading
+# as computing, too, and layers that only sleep.) Now all ranks on one clock.
 #
 # *Guess before you run the second cell: which rank, since which step, in which phase?*
 

@@ -95,7 +95,7 @@ def test_a_step_of_100_ms_is_no_percentage():
 
 
 def test_the_library_finds_the_same_in_the_recorded_trace(tmp_path):
-    """A second opinion, from other code: it takes a call of c10d for communication, if it sees it."""
+    """A second opinion, from other code; to it a call of c10d is communication, too."""
     path = tmp_path / "trace.json"
     events = slower(recorded(), random.Random(1))
     shown = [event for event in events if not event["name"].startswith("c10d::")]
