@@ -1639,9 +1639,9 @@ conclude(
 # %% [markdown]
 # ## 12. Whose fault is it?
 #
-# A step of the course's network, sound, and then slowed in five ways that happen to everybody: by
-# the **loader**, the number of **threads**, the **precision**, the memory **layout** of the images,
-# and a **neighbour**, another program on the same core.
+# A step of the course's network, sound, and then slowed in five ways: by the **loader**, the number of
+# **threads**, the **precision**, the memory **layout** of the images, and a **neighbour**, another
+# program on the same core.
 #
 # | column | how it is measured |
 # |---|---|
