@@ -12,11 +12,10 @@ from hpml.record.kept import Recorded
 from hpml.record.roofline import HEADS, LAUNCHES
 from hpml.record.training import seconds_to
 from hpml.trace.profiler import intervals
-from hpml.trace.profiler.phases import DEVICE
+from hpml.trace.profiler.phases import DEVICE, WAITS
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.trace import Trace
 
-WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 MARKERS = "osD^vX"
 SCORES_MOVED = 6  # times, by the four operations of `record.roofline`: out and in again
 

@@ -27,6 +27,7 @@ AUTOGRAD, ZERO_GRAD = "autograd::engine::evaluate_function", "Optimizer.zero_gra
 COLLECTIVES = ("gloo:", "nccl:", "mpi:", "ucc:", "c10d::", "record_param_comms")
 NCCL_KERNELS = ("ncclDevKernel", "ncclKernel", "nccl")
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")  # of the host
 
 
 @dataclass(frozen=True)

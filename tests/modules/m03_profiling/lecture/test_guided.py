@@ -17,7 +17,9 @@ def planted(tmp_path, **left_out):
     made.mark("loading", 0, 400)
     made.mark("forward", 400, 1000)
     if "copy" not in left_out:
-        made.event("Memcpy HtoD (Pageable -> Device)", 450, 500, "gpu_memcpy", STREAM)
+        name = "Memcpy HtoD (Pageable -> Device)"
+        made.event(name, 450, 500, "gpu_memcpy", STREAM, correlation=4)
+    made.event("cudaMemcpyAsync", 430, 455, "cuda_runtime", correlation=4)
     made.event("cudaLaunchKernel", 460, 470, "cuda_runtime", correlation=5)
     made.event("gemm", 600, 900, "kernel", STREAM, correlation=5)
     made.event("relu", 910, 920, "kernel", STREAM, correlation=6)
@@ -35,6 +37,8 @@ def test_the_five_places_are_found(tmp_path):
     assert seen.gap == pytest.approx((0.0, 450e-6))
     assert seen.meanwhile == "loading"
     assert seen.idle == pytest.approx(0.64)
+    assert seen.held == pytest.approx(25e-6)  # of the host, in the call of the copy
+    assert seen.queued == pytest.approx(130e-6)
 
 
 def test_a_step_without_a_copy_cannot_be_read_so(tmp_path):

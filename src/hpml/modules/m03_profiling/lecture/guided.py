@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from hpml.errors import UserError
 from hpml.modules.m03_profiling.lecture import timeline_picture
 from hpml.modules.m03_profiling.lecture.nesting import nesting
-from hpml.record.pictures import WAITS
 from hpml.trace.profiler import intervals
-from hpml.trace.profiler.phases import DEVICE, phases
+from hpml.trace.profiler.phases import DEVICE, WAITS, phases
 from hpml.trace.profiler.trace import Step, Trace
 
 
@@ -29,6 +28,8 @@ class Reading:
     kernel: int  # the longest
     launch: int  # of that kernel, by the host
     waits: np.ndarray  # int [n], the host's waits for the device
+    held: float  # of the host, by the call that asked for the copy
+    queued: float  # the longest from the end of a kernel's launch to its begin
     idle: float  # how much of the step the device does nothing, from 0 to 1
 
 
@@ -42,9 +43,12 @@ def reading(trace: Trace) -> Reading:
     if not (len(kernels) and len(copies) and len(waits)):
         raise UserError("trace: no kernel, no copy or no wait is in its last step: record a GPU")
     kernel = int(kernels[trace.duration[kernels].argmax()])
-    same = trace.correlation == trace.correlation[kernel]
-    launches = np.flatnonzero(same & trace.of("cuda_runtime", "cuda_driver"))
-    if not len(launches):
+    calls = np.flatnonzero(trace.of("cuda_runtime", "cuda_driver"))
+    call_of = {int(trace.correlation[call]): int(call) for call in calls}
+    launched = [(one, call_of.get(int(trace.correlation[one]))) for one in kernels]
+    launch = call_of.get(int(trace.correlation[kernel]))
+    asked = call_of.get(int(trace.correlation[copies[0]]))
+    if launch is None or asked is None:
         raise UserError("trace: it has kernels and no launches: record the host's activities too")
     work = trace.of(*DEVICE)
     busy = intervals.union(trace.start[work], trace.end[work])
@@ -60,8 +64,10 @@ def reading(trace: Trace) -> Reading:
         meanwhile=max(shares, key=shares.__getitem__),
         copy=int(copies[0]),
         kernel=kernel,
-        launch=int(launches[0]),
+        launch=launch,
         waits=waits,
+        held=float(trace.duration[asked]),
+        queued=max(float(trace.start[k] - trace.end[c]) for k, c in launched if c is not None),
         idle=intervals.length(idle) / step.seconds,
     )
 
