@@ -896,6 +896,7 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 from hpml.modules.m04_frameworks.lecture import dispatch, fused_chain, optional, step_price
+from hpml.record import kept, pictures
 
 curve = dispatch.add_curve()
 publish_figure(
@@ -916,18 +917,21 @@ conclude(
 )
 
 # %% [markdown]
-# A training step runs many operators, each at this price. A larger batch shares it among more images.
+# A training step runs many operators, each at this price.
 #
 # *Predict: at 256 GPUs a batch of 8,192 images is 32 for each. Computing has become 256 times
 # shorter. Have the calls?*
 
 # %% tags=["nbval-ignore-output"]
-calls = step_price.operators(32)
+calls, gpu = step_price.operators(32), kept.recorded("training")
+launching = 1e3 * calls * pictures.launches(kept.recorded("roofline")).asked
+computing = 1e3 * 32 / gpu.result["runs"][0]["images_per_second"]
 conclude(
-    calls == step_price.operators(1),
+    calls == step_price.operators(1) and launching > computing,
     f"**Answer.** No: a step of the course's network runs {calls} operators with 32 images, and as "
-    f"many with 1. At {1e6 * least:.1f} µs each that is {1e3 * calls * least:.1f} ms, on each rank, "
-    "however many ranks share the batch. More GPUs for the same batch end here, or at the network.",
+    f"many with 1. On a recorded {gpu.device['name']} so many launches take {launching:.2f} ms, and computing "
+    f"32 images {computing:.2f} (at its speed with 1,000), on each rank, however many ranks share the batch. "
+    "More GPUs for the same batch end here, or at the network.",
     f"{calls} operators with 32 images and {step_price.operators(1)} with one: this version of "
     "PyTorch chooses operators by the batch.",
 )
@@ -1020,8 +1024,8 @@ if not no_compiler:
     conclude(
         kept.factor < gain.factor and one > 1.5 * copied,
         f"**Answer.** {seen}. The rest of the first gain was fresh memory: each of eager mode's results "
-        "is a new mapping, and the kernel clears its pages (lecture 02, section 2). And the fused "
-        "kernel is bound by arithmetic: on the roofline it has moved to the right of this core's ridge.",
+        "is a new mapping, and Linux clears its pages (lecture 02, section 2). The fused kernel takes "
+        f"{one / copied:.0f} times as long as the copy: bytes do not bind it, arithmetic does.",
         f"{seen}.",
     )
 
@@ -1152,8 +1156,7 @@ for _ in each_backward(model, batch):
 # %% [markdown]
 # A framework lets you step in earlier. `register_post_accumulate_grad_hook` has backward call a
 # function of yours as soon as a parameter's `grad` is complete. With `async_op=True` an `all_reduce`
-# returns at once, and the gradient travels while backward computes the next one. You wait for all
-# of them at the end.
+# returns at once, and the gradient travels while backward computes the next one. You wait at the end.
 #
 # *Predict: of the six messages, how many leave while backward is at work? How many have arrived when
 # it ends?*
@@ -1236,8 +1239,7 @@ conclude(
 # %% [markdown]
 # Three rules make this right:
 #
-# - **No hook waits.** A blocking `all_reduce` in a hook holds up the next gradient: all is as slow as
-#   before.
+# - **No hook waits.** A blocking `all_reduce` in a hook holds up the next gradient.
 # - **One order.** Collectives match by order, so all ranks must start them in the same one, even where
 #   gradients become ready in another.
 # - **Complete gradients only.** The gradient of a weight that is used twice has two parts. The hook
@@ -2143,7 +2145,7 @@ conclude(
 # ([torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)). The clock is
 # read after `torch.cuda.synchronize()`: before it, kernels are only in the queue.
 #
-# No GPU was at hand for this page.
+# This was not recorded on a GPU.
 
 # %% tags=["nbval-ignore-output"]
 import shutil

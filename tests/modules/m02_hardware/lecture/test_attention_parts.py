@@ -54,6 +54,15 @@ def test_what_is_compared_is_computed():
     assert not compare([fused, Work(WRITTEN, 16e6, 1e6, 0.2)]).held
 
 
+@pytest.mark.parametrize(
+    ("ridge", "seconds", "said"),
+    [(10.0, 0.1, "left of"), (2.0, 0.3, "gain nothing"), (2.0, 0.1, "binds neither")],
+)
+def test_what_the_ridge_has_to_do_with_it_is_said(ridge, seconds, said):
+    fused, written = Work(FUSED, 16e6, 1e6, seconds), Work(WRITTEN, 16e6, 5e6, 0.2)
+    assert said in compare([fused, written]).here(ridge)
+
+
 def test_heads_must_divide_the_width():
     with pytest.raises(ValueError, match="5 heads do not divide a width of 12"):
         parts(heads=5, width=12)

@@ -116,6 +116,7 @@ def test_without_an_instruction_it_may_be_about_as_fast(has, monkeypatch):
     found = precision.gains(rates(bfloat16=0.04, float16=0.01, int8=1.02))
     assert held(found)
     assert found["int8"].pace == "about as fast"
+    assert precision.title(found).startswith("Without an instruction")
     assert not held(precision.gains(rates(bfloat16=0.04, float16=0.01, int8=1.3)))
 
 
@@ -129,8 +130,9 @@ def test_float16_may_have_an_instruction_and_gain_nothing(has, monkeypatch):
 @pytest.mark.parametrize("library", [True, False])
 def test_why_float16_is_slow_is_asked_of_the_library(has, monkeypatch, library):
     monkeypatch.setattr(precision, "library_multiplies", lambda name: library)
-    assert precision.own_float16_loop(rates(float16=0.01)) != library
-    assert not precision.own_float16_loop(rates(float16=1.5))
+    expected = [] if library else ["float16"]
+    assert precision.own_loops(rates(bfloat16=4, float16=0.01, int8=1)) == expected
+    assert precision.own_loops(rates(bfloat16=4, float16=1.5, int8=1)) == []
 
 
 def test_the_library_is_asked_for_both_formats_of_16_bits():

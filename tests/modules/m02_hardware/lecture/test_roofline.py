@@ -110,10 +110,11 @@ def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
 
 def test_a_roof_is_the_better_of_before_and_after_the_layers(monkeypatch):
     before, after = Roof("float32, 1 core", 4e9, 2e9), Roof("float32, 1 core", 3e9, 5e9)
-    measured = iter([[before], "layers", [after]])
+    slow = [Work("Adam's step", flops=1.0, nbytes=1.0, seconds=1.0)]
+    measured = iter([[before], slow, [after]])
     monkeypatch.setattr(machine_roofline, "machine_roofs", lambda *_: next(measured))
     monkeypatch.setattr(machine_roofline, "works", lambda *_: next(measured))
-    assert roofs_and_works({}, 100)[:2] == ([Roof("float32, 1 core", 4e9, 5e9)], "layers")
+    assert roofs_and_works({}, 100)[:2] == ([Roof("float32, 1 core", 4e9, 5e9)], slow)
 
 
 def test_memory_is_measured_again_after_each_layer_and_the_spread_is_kept(monkeypatch):
@@ -123,11 +124,13 @@ def test_memory_is_measured_again_after_each_layer_and_the_spread_is_kept(monkey
     rates = iter([6e9, 5e9, 5e9])
     monkeypatch.setattr(machine_roofline, "bandwidth", lambda *_, threads, **__: next(rates))
     monkeypatch.setattr(machine_roofline, "FASTEST", ("update",))
+    adams = Work("Adam's step", flops=14.0, nbytes=7e9, seconds=1.0)
+    monkeypatch.setattr(machine_roofline, "adam_work", lambda parameters: adams)
     layers = {name: (nn.Linear(2, 2), torch.randn(1, 2)) for name in "abc"}
     roofs, measured, spread = roofs_and_works(layers, 100)
     assert [work.name for work in measured] == ["a", "b", "c", "Adam's step"]
-    assert [roof.bandwidth for roof in roofs] == [2e9, 6e9]  # of all cores
-    assert spread == pytest.approx(0.2)  # 6 over the median of 4, 4, 5, 5, 6
+    assert [roof.bandwidth for roof in roofs] == [2e9, 7e9]  # of all cores
+    assert spread == pytest.approx(0.4)  # 7 over the median of 4, 4, 5, 5, 6, 7
 
 
 def test_a_point_above_its_roof_by_more_than_the_spread_is_found():

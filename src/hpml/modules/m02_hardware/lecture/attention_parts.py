@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from hpml.modules.m02_hardware.lecture.roofline import Work
 
-PROJECTIONS, FUSED, WRITTEN = "projections", "attention, fused", "attention, scores moved"
+PROJECTIONS, FUSED, WRITTEN = "projections", "fused attention", "attention by operations"
 
 
 class Fused(nn.Module):
@@ -64,6 +64,18 @@ class Comparison(NamedTuple):
     held: bool
     fused: Work
     written: Work
+
+    def here(self, ridge: float) -> str:
+        """Seconds of both beside a ridge in FLOP/byte, in words."""
+        two = f"{1e3 * self.fused.seconds:.0f} and {1e3 * self.written.seconds:.0f} ms"
+        if self.written.intensity < ridge:
+            return f"The second is left of this machine's ridge; they take {two}"
+        gain = (
+            "fewer bytes gain nothing"
+            if self.fused.seconds > self.written.seconds
+            else "memory binds neither"
+        )
+        return f"Both are right of this machine's ridge, so {gain}: they take {two}"
 
 
 def compare(works: Sequence[Work]) -> Comparison:

@@ -97,7 +97,7 @@ class Measured(NamedTuple):
 
 def roofs_and_works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> Measured:
     """`machine_roofs` and `works` in turn: the roofs before and after, memory on all cores after
-    each layer, and the best of all taken.
+    each layer and with Adam's step, whose arrays no cache holds, and the best of all taken.
 
     On a machine that is shared, memory may be half as fast for seconds on end. A roof measured at
     such a moment would be below what a layer reaches at the next.
@@ -105,6 +105,8 @@ def roofs_and_works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -
     numbers = _numbers_of_cores()
     before, between = machine_roofs(), []
     measured = works(layers, adam, lambda: between.append(_memory(numbers[-1], FASTEST, 0.05)))
+    adams = measured[-1]
+    between.append(adams.nbytes / adams.seconds)
     after = {roof.name: roof for roof in machine_roofs(numbers[::-1])}
     best, spread = [], 0.0
     for roof in before:

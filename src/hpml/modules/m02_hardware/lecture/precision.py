@@ -203,7 +203,7 @@ def gains(measured: Sequence[Precision]) -> dict[str, Gain]:
 
 def _pace(times: float) -> str:
     if times < 1 / CLEAR:
-        return f"{1 / times:.0f} times slower"
+        return f"{1 / times:.2g} times slower"
     return f"{times:.2g} times as fast" if times > CLEAR else "about as fast"
 
 
@@ -231,10 +231,21 @@ def slow_kernel(measured: Sequence[Precision]) -> SlowKernel | None:
     return SlowKernel(first, rate, best, most, gains)
 
 
-def own_float16_loop(measured: Sequence[Precision]) -> bool:
-    """Whether PyTorch's product of float16 matrices is a loop of its own, and slow."""
+def own_loops(measured: Sequence[Precision]) -> list[str]:
+    """The formats of 16 bits whose products of matrices are a loop of PyTorch's own, and slow."""
     product = next(iter(_rates(measured).values()))
-    return not library_multiplies("float16") and product["float16"] < product["float32"]
+    return [
+        name
+        for name in ("bfloat16", "float16")
+        if not library_multiplies(name) and product[name] < product["float32"]
+    ]
+
+
+def title(gains: Mapping[str, Gain]) -> str:
+    """What the speeds of the formats show, for a picture."""
+    if any(gain.instructions and gain.faster for gain in gains.values()):
+        return "Fewer bits are faster where the processor has an instruction for them"
+    return "Without an instruction for them, fewer bits are no faster"
 
 
 def _rates(measured: Sequence[Precision]) -> dict[str, dict[str, float]]:

@@ -148,7 +148,8 @@ def _roof(
 ) -> None:
     speeds = [roof.attainable(intensity) / 1e9 for intensity in fine]
     unit = "GOP/s" if roof.name.startswith("int") else "GFLOP/s"
-    label = f"{roof.name}: {roof.peak / 1e9:,.0f} {unit}, ridge {roof.ridge:.0f}"
+    ridge = f"{roof.ridge:.1f}" if roof.ridge < 10 else f"{roof.ridge:.0f}"
+    label = f"{roof.name}: {roof.peak / 1e9:,.0f} {unit}, ridge {ridge}"
     axes.plot(fine, speeds, color=colour, linestyle=line, linewidth=width, label=label)
     axes.plot(roof.ridge, roof.peak / 1e9, "|", color=colour, markersize=14, markeredgewidth=1.8)
 
