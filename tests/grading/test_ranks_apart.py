@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cloudpickle
@@ -35,7 +36,8 @@ def box(sandboxed, request):
             patch.setattr(rooms, "forks", lambda flavour: False)
         elif not rooms.forks():
             pytest.skip("this kernel allows no namespaces within bubblewrap's")
-        with sandbox(SMALL) as running, warm.using(running.server):
+        limits = replace(SMALL, wall=3600)  # between two tests a lecture may be played
+        with sandbox(limits) as running, warm.using(running.server):
             running.walled = request.param == "namespaces"
             yield running
 
