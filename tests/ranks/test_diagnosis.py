@@ -3,6 +3,7 @@
 import pytest
 
 from hpml.ranks import launch
+from hpml.ranks.parent.diagnose import _in_brief
 
 IMPORTS = "import os, queue, sys, time, torch, torch.distributed as dist\n"
 
@@ -215,6 +216,47 @@ def test_what_the_other_ranks_did_is_still_evidence():
     assert [rank.end for rank in evidence.ranks] == ["returned", "raised"]
     assert evidence.ranks[1].raised.kind == "ValueError"
     assert evidence.ranks[0].calls[0].operation == "barrier"
+
+
+DDP = (
+    "Expected to have finished reduction in the prior iteration. " + 300 * "x" + " Parameter "
+    "indices which did not receive grad for rank 0: 2 3\n In addition, you can set the variable"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "ends"),
+    [
+        ('Error(s) in loading state_dict for Net:\n\tMissing key(s): "a". ', ': "a".'),
+        ("Caught ValueError in process 0.\nTraceback:\n  File\nValueError: image 0", "image 0"),
+        (DDP, "for rank 0: 2 3"),
+        ("it failed\nException raised from doWait at a.cpp\nframe #0: c10::Error", "it failed"),
+        ("no", "no"),
+        ("", ""),
+        (" \n\n", ""),
+    ],
+)
+def test_of_a_long_message_both_ends_are_told(message, ends):
+    told = _in_brief(message)
+    assert told.startswith(message.strip()[:30].split("\n")[0])
+    assert told.endswith(ends)
+    assert len(told) < 520
+    assert "\n" not in told
+
+
+def test_what_began_it_all_is_told():
+    body = (
+        "try:\n    int('x')\nexcept ValueError as error:\n    raise RuntimeError('no') from error"
+    )
+    sentence = diagnose(body).diagnosis.sentence
+    assert "raised RuntimeError: no … ValueError: invalid literal for int()" in sentence
+    body = "error = RuntimeError('no')\nerror.__cause__ = error\nraise error"
+    assert "raised RuntimeError: no (line" in diagnose(body).diagnosis.sentence
+
+
+def test_the_end_of_a_message_that_is_far_too_long_arrives():
+    body = "raise ValueError('a' + 50_000 * 'b' + '\\nthe cause')"
+    assert diagnose(body).diagnosis.sentence.count("the cause") == 1
 
 
 def test_an_exception_whose_str_raises_is_still_told():

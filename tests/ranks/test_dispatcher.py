@@ -46,6 +46,35 @@ def test_a_way_that_nobody_knows_raises_with_its_name(call, name):
         assert rank.calls == ()
 
 
+@pytest.mark.parametrize(
+    ("call", "rank", "message"),
+    [
+        (
+            lambda rank: dist.send(torch.ones(2), rank - 1),
+            0,
+            "send to rank -1: there is no such rank, they are 0 to 1; rank 0 has nobody before it",
+        ),
+        (
+            lambda rank: dist.irecv(torch.ones(2), rank + 1).wait(),
+            1,
+            "recv from rank 2: there is no such rank, they are 0 to 1; the last rank has nobody "
+            "after it",
+        ),
+        (
+            lambda rank: dist.group.WORLD.broadcast(torch.ones(2), root=7 + rank).wait(),
+            0,
+            "broadcast with root rank 7: there is no such rank, they are 0 to 1",
+        ),
+    ],
+    ids=["before the first", "after the last", "root"],
+)
+def test_a_rank_that_is_not_there_is_named_at_once(call, rank, message):
+    evidence = launch(lambda: call(dist.get_rank()), 2, timeout=20.0)
+    assert evidence.diagnosis.kind == "raised"
+    raised = evidence.ranks[rank].raised
+    assert (raised.kind, raised.message) == ("NoSuchRank", message)
+
+
 def test_a_call_is_complete_when_the_rank_notices():
     def drive():
         import time

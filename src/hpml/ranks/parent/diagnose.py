@@ -35,6 +35,8 @@ _CONSEQUENCES = (
     "timed out",
     "horovod has been shut down",
 )
+# Beginnings of lines at the end of PyTorch's messages that are not their cause
+_NO_CAUSE = ("frame #", "Exception raised from", "In addition, you can set", "Set TORCH")
 
 Key = TypeVar("Key")
 
@@ -376,8 +378,23 @@ def _ended(log: RankLog, lines_of: str, *, many: bool = False) -> str:
     if log.refused is not None:
         return f"returned something that cannot be sent: {log.refused}"
     at = f" (line {log.raised.line} {lines_of})" if log.raised.line else ""
-    message = log.raised.message.strip().split("\n")[0][:300]
+    message = _in_brief(log.raised.message)
     return f"raised {log.raised.kind}{': ' + message if message else ''}{at}"
+
+
+def _in_brief(message: str) -> str:
+    """An exception's first line, and its last, which often has the cause, without C++'s frames."""
+    lines = [line.strip() for line in message.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_NO_CAUSE)]
+    ends = [lines[0], lines[-1]] if len(lines) > 1 else lines
+    return " … ".join(_ends(line, most) for line, most in zip(ends, (300, 200), strict=False))
+
+
+def _ends(text: str, most: int) -> str:
+    """A text that is too long without its middle."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2].rstrip()} … {text[-most // 2 :].lstrip()}"
 
 
 def _out_of_memory(log: RankLog) -> str:

@@ -51,6 +51,17 @@ OPERATIONS = {
 }
 
 
+class NoSuchRank(ValueError):
+    """A call names a rank that its group does not have. Gloo itself would hang, or crash."""
+
+    def __init__(self, what: str, number: int, size: int) -> None:
+        border = {-1: "; rank 0 has nobody before it", size: "; the last rank has nobody after it"}
+        there = f"they are 0 to {size - 1}" if size > 1 else "there is rank 0 alone"
+        super().__init__(
+            f"{what} rank {number}: there is no such rank, {there}{border.get(number, '')}"
+        )
+
+
 @dataclass(frozen=True)
 class Described:
     """One call of an operator, as a ledger has it."""
@@ -70,18 +81,26 @@ def describe(
 
     `ranks` are the group's global ranks, in the group's order. `reduction` is what an operator with
     an argument `reduce_op` reduces by ("sum"); the argument itself cannot be read from Python.
-    Raises KeyError for an operator that is not in the table.
+    Raises KeyError for an operator that is not in the table, and NoSuchRank.
     """
     known = OPERATIONS[operator]
     tensors = flat(arguments[known.inputs]) if known.inputs else ()
     if operator == "recv_any_source_":
         return Described(known.name, tensors, peer=ANYONE)
     if known.peer:
-        peer, tag = ranks[arguments[known.peer]], arguments["tag"]
-        return Described(known.name, tensors, peer=peer, tag=tag)
+        way = "to" if known.peer == "dst" else "from"
+        peer = _member(ranks, arguments[known.peer], f"{known.name} {way}")
+        return Described(known.name, tensors, peer=peer, tag=arguments["tag"])
     by = (reduction or "sum") if "reduce_op" in arguments else ""
-    root = ranks[arguments["root_rank"]] if known.root else None
+    root = _member(ranks, arguments["root_rank"], f"{known.name} with root") if known.root else None
     return Described(known.name, tensors, by, root)
+
+
+def _member(ranks: Sequence[int], number: int, what: str) -> int:
+    """The global rank of the group's rank `number`."""
+    if not 0 <= number < len(ranks):
+        raise NoSuchRank(what, number, len(ranks))
+    return ranks[number]
 
 
 def kept_bytes(operator: str, arguments: Mapping[str, Any], place: int, size: int) -> int:

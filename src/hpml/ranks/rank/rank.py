@@ -1,5 +1,6 @@
 """What a rank does from its fork to its end: set itself up, run the drive, send the result."""
 
+import contextlib
 import faulthandler
 import io
 import itertools
@@ -38,6 +39,8 @@ from hpml.ranks.rank import (
 from hpml.ranks.rank.arena import Arena
 from hpml.ranks.rank.gate import Gate
 from hpml.ranks.rank.live import Page, Tracker
+
+MESSAGE = 2000  # characters of an exception's
 
 
 def run(
@@ -225,4 +228,22 @@ def _raised(error: BaseException, filename: str) -> list[Any]:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:  # an exception whose __str__ raises
         message = ""
-    return ["raised", type(error).__name__, message[:2000], line, text[-8000:]]
+    with contextlib.suppress(Exception):
+        message = _with_cause(error, message)
+    if len(message) > MESSAGE:  # the end often has the cause
+        message = f"{message[: MESSAGE // 2]}\n{message[-MESSAGE // 2 :]}"
+    return ["raised", type(error).__name__, message, line, text[-8000:]]
+
+
+def _with_cause(error: BaseException, message: str) -> str:
+    """The message of `error`, and below it what began it all: the innermost `raise … from` or, of a
+    group, its first exception."""
+    cause = error
+    for _ in range(100):  # a chain may be a ring
+        inner = cause.__cause__ or next(iter(getattr(cause, "exceptions", ())), None)
+        if not isinstance(inner, BaseException):
+            break
+        cause = inner
+    if cause is error or str(cause) in message:
+        return message
+    return f"{message}\n{type(cause).__name__}: {cause}"
