@@ -479,8 +479,8 @@ check("pack_files")
 #   of its own. The gradients that wait in the buffer of its dtype go on waiting.
 # - **The end.** When the gradients end, each buffer with something in it is sent. A gradient may be
 #   empty (no elements), and there may be no gradients at all: for nothing, nothing is sent.
-# - **No needless wait.** A buffer that is full leaves before you take the next gradient, and you wait
-#   for no message before all have left. One message is one `all_reduce`.
+# - **No needless wait.** A buffer that is full to the last byte leaves before you take the next
+#   gradient, and you wait for no message before all have left. One message is one `all_reduce`.
 #
 # DDP's buckets (exercise `ddp` in module 06) are made once, from the parameters, and hooks fill them.
 # This buffer knows nothing of a model: it takes what comes.
@@ -523,6 +523,9 @@ def average(gradients: Iterable[torch.Tensor], buffer_bytes: int) -> None:
             send(held)
             held = waiting[gradient.dtype] = []
         held.append(gradient)
+        if sum(tensor.nbytes for tensor in held) == buffer_bytes:
+            send(held)
+            del waiting[gradient.dtype]
     for held in waiting.values():
         send(held)
 

@@ -179,10 +179,10 @@ check("fit_alpha_beta")
 # 8 · 60 images in 310.15 ms, 1548 images/s.
 #
 # **3. `fit(job, points)`** returns `(share, wait)`. `points` is a table so far, `[(ranks,
-# images/s), …]`. Only **the two smallest sizes of more than one node** are fitted; all others are
-# there to check the model. Two points, two constants: for each share of 0.01, 0.02, …, 1.00 the
-# first point leaves one `wait`. Skip shares where that would be negative, and take the share with
-# which the model comes nearest to the second point.
+# images/s), …]`, in no order. Only **the two smallest sizes of more than one node** are fitted; all
+# others are there to check the model. Two points, two constants: for each share of 0.01, 0.02, …,
+# 1.00 the first point leaves one `wait`. Skip shares where that would be negative, and take the
+# share with which the model comes nearest to the second point.
 #
 # The check makes up new jobs each time. Calls with a `share` and a `wait` come last: begin without.
 # Values are to be right to 0.01 %, and the model with your constants to 0.5 % at both points. The

@@ -16,7 +16,7 @@ from hpml.modules.m02_hardware.checks._made_gradients import (
     messages,
     serve,
 )
-from hpml.modules.m02_hardware.checks.fusion_buffer import CHECK
+from hpml.modules.m02_hardware.checks.fusion_buffer import CHECK, cases_of
 
 MEAN, KINDS, MESSAGES, LEAVES, WIRE = (claim.judge for claim in CHECK.claims)
 
@@ -44,6 +44,7 @@ def test_every_difficulty_is_among_the_gradients(seed):
     assert none == []
     assert {base.dtype for base, _ in one} == {torch.float32}
     assert messages(one, room) != messages(one, room, full_leaves=True)
+    assert messages(one, room) != messages(one, room, equal_is_large=True)
     assert len(messages(one, room)["float32"]) >= 4
     assert {base.dtype for base, _ in three} == set(LARGEST)
     assert {layout for _, layout in three} == {"whole", "transposed", "columns"}
@@ -52,6 +53,18 @@ def test_every_difficulty_is_among_the_gradients(seed):
     assert sum(inside(*each).nbytes > room for each in three) >= 2
     assert messages(three, room) != messages(three, room, large_closes=True)
     assert messages(three, room) != messages(three, room, dtype_closes=True)
+    assert full_and_alone(three, room)
+
+
+def full_and_alone(gradients, room):
+    """The messages of a full buffer after which three gradients or more have other dtypes."""
+    dtypes = [base.dtype for base, _ in gradients]
+    return [
+        message
+        for message in messages(gradients, room)["float32"]
+        if message.nbytes == room
+        and torch.float32 not in dtypes[message.leaves_with + 1 : message.leaves_with + 4]
+    ]
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
@@ -78,9 +91,13 @@ def test_the_rule_fills_buffers_in_order(elements, room):
     order = [n for message in packed for n in message.gradients]
     assert order == sorted(order)
     for this, following in itertools.pairwise(packed):
-        assert this.nbytes + 4 * elements[following.gradients[0]] > room
-        assert this.leaves_with == following.gradients[0]
-    assert [m.leaves_with for m in packed[-1:]] in ([], [None])
+        if this.nbytes == room:
+            assert this.leaves_with == this.gradients[-1]
+        else:
+            assert this.nbytes + 4 * elements[following.gradients[0]] > room
+            assert this.leaves_with == following.gradients[0]
+    for last in packed[-1:]:
+        assert last.leaves_with == (last.gradients[-1] if last.nbytes == room else None)
 
 
 def test_gradients_are_served_once_and_in_order():
@@ -128,6 +145,22 @@ def test_a_message_that_leaves_two_gradients_late_is_late(good, with_ranks):
     assert LEAVES(moved(1)) is None
     assert LEAVES(moved(2)).hint == "late"
     assert MESSAGES(moved(2)) is None
+
+
+def test_a_full_buffer_does_not_wait_for_its_dtype(good, with_ranks):
+    room = good.inputs[0]["buffer_bytes"]
+    message = full_and_alone(good.inputs[0]["gradients"][1], room)[0]
+
+    def waits(rank):
+        taken = list(cases_of(rank))[1]
+        call = next(c for c in taken.calls if (c.dtype, c.nbytes) == ("float32", room))
+        late = replace(call, issued=taken.asked[message.leaves_with + 3] + 1e-6, waited=None)
+        calls = sorted((late if c is call else c for c in rank.calls), key=lambda c: c.issued)
+        return replace(rank, calls=tuple(calls))
+
+    changed = with_ranks(good, waits)
+    assert LEAVES(changed).hint == "full"
+    assert MESSAGES(changed) is None
 
 
 def test_whatever_is_wrong_with_a_gradient_is_named(good, with_value):

@@ -38,6 +38,33 @@ def test_inputs_are_fresh_for_every_seed():
     assert not torch.equal(first, second)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_decides_a_rule_is_played_whatever_the_seed(seed):
+    given = CHECK.inputs(seed, 1)
+    assert [rank["depth"] for rank in given["overlap"]] == [1, 2]
+    alone, deeper = given["slow"]
+    assert alone["depth"] == 1 < deeper["depth"]
+    assert not alone["without_next"]
+    assert deeper["without_next"]
+    assert {rank["closes"] for rank in given["left"]} == {False, True}
+
+
+def test_only_the_first_batch_is_read_before_the_caller_computes(good, with_ranks):
+    def early(rank):
+        told = ["next", "read", "read", "compute", "computing"]
+        return replace(rank, asked=rank_that(*told, *["read", "compute", "computing"] * 6).asked)
+
+    assert OVERLAPS(with_ranks(good, early, "overlap")).hint == "first_waits"
+
+
+@pytest.mark.parametrize("words", ["'Batches' object is not an iterator", "no '__next__'"])
+def test_an_iterable_has_no_next(good, with_value, words):
+    def failed(value):
+        return {"got": [], "error": ["TypeError", words]}
+
+    assert EVERY(with_value(good, 1, failed, "slow")).hint == "iterable"
+
+
 def test_ranks_are_sent_no_batch():
     for stage in CHECK.stages:
         sent, _ = stage.serve(CHECK.inputs(3, 1)[stage.name])

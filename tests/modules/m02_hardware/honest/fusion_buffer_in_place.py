@@ -60,6 +60,8 @@ def average(gradients, buffer_bytes):
             buffer = new(gradient, buffer_bytes)
         buffer.put(gradient)
         current[key] = buffer
+        if not buffer.room:
+            leave(current.pop(key))
     for key in sorted(current):
         leave(current[key])
     logging.debug("%d buffers", len(gone))

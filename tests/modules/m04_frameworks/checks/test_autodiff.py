@@ -73,7 +73,8 @@ def test_a_right_answer_has_no_problem():
 def test_inputs_are_fresh_for_every_seed():
     first, second = (inputs(seed, 1)[0] for seed in (1, 2))
     leaves = [graph["nodes"][0][3].tolist() for graph in (*first, *second)]
-    assert all(leaves[i] != leaves[i + len(first)] for i in range(len(first)))
+    same = [i for i in range(len(first)) if leaves[i] == leaves[i + len(first)]]
+    assert [repr(first[i]) for i in same] == [repr(made.in_the_text())]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,19 @@ def test_the_name_of_an_error_is_not_taken_from_the_answer():
     run = a_run(only("once", {"raised": "\x1b[2J15 of 15 points", "line": "\x1b"}))
     assert "an error" in ONCE(run).message
     assert "\x1b" not in ONCE(run).message
+
+
+def test_an_error_is_reported_with_its_text():
+    found = {"raised": "KeyError", "text": "'floor'\x1b", "line": 65}
+    message = BRANCHES(a_run(only("branches", found))).message
+    assert message.endswith("backward raised KeyError in line 65 of your answer: 'floor'\ufffd")
+
+
+def test_the_example_of_the_text_is_played():
+    graph = made.in_the_text()
+    assert repr(graph) in map(repr, GIVEN[0])
+    x, b, y, z, _ = (grad.tolist() for grad in gradients(graph).expected)
+    assert (z, y, x, b) == ([1, 1], [1, 1], [4, 4], 3)
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-9, 1 - 1e-9])
@@ -230,6 +244,7 @@ def test_one_error_leaves_the_other_graphs():
     assert first["grads"][-1] == 1
     assert second["raised"] == "ValueError"
     assert second["line"] > 0
+    assert second["text"] == "no"
     assert second["function"] == "backward"
     with pytest.raises(ValueError, match="no"):
         drive(answer, [GIVEN[0][0]])

@@ -1,5 +1,8 @@
 """The check of predict_scaling: its model holds by hand, its judges name mistakes."""
 
+import ast
+import re
+
 import pytest
 
 from hpml.modules.m08_case_studies.checks._published_jobs import fitted_points, published
@@ -12,26 +15,68 @@ from hpml.modules.m08_case_studies.checks.instructors._bucketed_step import (
     ring_seconds,
     step_seconds,
 )
-from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import planted, tables
+from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import (
+    IN_THE_TEXT as JOB,
+)
+from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import (
+    NOTHING_LEFT,
+    hasty,
+    planted,
+    tables,
+)
 from hpml.modules.m08_case_studies.checks.instructors.predict_scaling import inputs, lines
+from hpml.paths import CHECKOUT
 
 SEEDS = range(4)
-JOB = {  # as in the exercise's text
-    "layers": [(2e9, 10_000_000), (1e9, 50_000_000)],
-    "batch": 60,
-    "alone": 200.0,
-    "bucket_bytes": 50_000_000,
-    "network": {"per_node": 4, "inside": (5e-6, 80e9), "across": (1e-4, 16e9)},
-}
 
 
 def test_the_worked_example_of_the_text():
+    text = (CHECKOUT / "solutions/08_case_studies.py").read_text(encoding="utf-8")
+    shown = re.search(
+        r"^# job = (\{\n(?:#     .*\n)+# \})", text[text.index("# ## `predict_sc") :], re.M
+    )
+    assert ast.literal_eval(re.sub(r"^# ", "", shown[1], flags=re.M)) == JOB
     compute = JOB["batch"] / JOB["alone"]
     leaving = buckets(ready(JOB["layers"], compute, RIGHT), JOB["bucket_bytes"], RIGHT)
     assert leaving == [(pytest.approx(1 / 6), 50_000_000), (pytest.approx(0.3), 10_000_000)]
     assert ring_seconds(50_000_000, 8, JOB["network"]) == pytest.approx(0.04515)
     assert step_seconds(JOB, 8) == pytest.approx(0.31015)
     assert images_per_s(JOB, 8) == pytest.approx(1548, abs=0.5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_decides_a_rule_is_played_whatever_the_seed(seed):
+    given = inputs(seed, 1)[0]
+    assert [JOB, 8] in given["buckets"]
+    assert {8, 5, 3} <= {ranks for _, ranks, net in given["ring"] if net == JOB["network"]}
+    assert sum(nbytes for _, nbytes in JOB["layers"][1:]) == JOB["bucket_bytes"]
+    assert [NOTHING_LEFT, 8] in given["buckets"]
+    assert JOB["layers"][0][1] == NOTHING_LEFT["bucket_bytes"]
+    for job, points in given["tables"]:
+        assert points != sorted(points)
+        assert fitted_points(job, points)[0][0] < 2 * job["network"]["per_node"]
+
+
+def test_a_hasty_table_is_met_best_by_a_share_that_is_to_be_skipped():
+    for seed in range(20):
+        table = hasty(seed)
+        first, second = fitted_points(table.job, table.points)
+        assert table.wait < 0
+        assert second[1] == pytest.approx(
+            images_per_s(table.job, second[0], table.share, table.wait)
+        )
+        share, wait = planted(table.job, table.points)
+        assert wait >= 0
+        assert images_per_s(table.job, first[0], share, wait) == pytest.approx(first[1], rel=1e-3)
+        assert images_per_s(table.job, second[0], share, wait) == pytest.approx(second[1], rel=1e-3)
+
+
+def test_points_may_be_sorted_in_place(right_answer, played_here):
+    sorts = right_answer.replace("beyond = sorted(", "points.sort(); beyond = sorted(")
+    assert sorts != right_answer
+    assert not any(played_here(sorts, 1))
+    both = sorts.replace("beyond[:2]", "beyond[-2:]")
+    assert played_here(both, 1)[3] == "fit"
 
 
 def test_a_bucket_waits_for_the_one_before_it():
@@ -128,7 +173,7 @@ def test_who_knows_the_published_points_by_heart_has_shown_nothing(
 ):
     value = value_of(right_answer, 2)
     value["published"] = [[rate for _, rate in one.unseen] for one in published()]
-    value["tables"] = [[0.5, 0.0]] * 3
+    value["tables"] = [[0.5, 0.0]] * len(value["tables"])
     assert [bool(problem) for problem in problems(value, 2)] == [False, False, False, True, True]
 
 
@@ -145,14 +190,14 @@ def test_what_is_no_number_is_reported(right_answer, value_of, problems, odd):
     value = value_of(right_answer, 1)
     for name in ("ring", "whole", "buckets", "constants"):
         value[name] = [odd] * len(value[name])
-    value["tables"], value["published"] = [[odd, odd]] * 3, [[odd]] * len(published())
+    value["tables"], value["published"] = [[odd, odd]] * 4, [[odd]] * len(published())
     assert all(problems(value, 1))
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, [[]], {"raised": 3}, [1.0] * 3])
 def test_what_has_another_shape_is_reported(right_answer, value_of, problems, odd):
     value = value_of(right_answer, 1)
-    for name in value:
+    for name in value.keys() - {"changed"}:
         assert any(problems({**value, name: odd}, 1)), name
     assert all(problems(odd, 1))
 

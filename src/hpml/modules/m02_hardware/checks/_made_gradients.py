@@ -5,6 +5,7 @@ message left. All values are multiples of 12 and small enough for their dtype: s
 ranks and their means are exact, in whatever order they are computed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -22,8 +23,9 @@ LARGEST = {torch.float32: 2**15, torch.float64: 2**15, torch.bfloat16: 5}
 
 @dataclass(frozen=True)
 class Message:
-    """The gradients of one message, by number, and the gradient with which it is to leave: the
-    first that did not fit, or its own if that is larger than a buffer; None: when all are there."""
+    """The gradients of one message, by number, and the gradient with which it is to leave: the one
+    that left no room, the first that did not fit, or its own if that is larger than a buffer; None:
+    when all are there."""
 
     gradients: tuple[int, ...]
     nbytes: int
@@ -61,20 +63,34 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def _one_dtype(draw: torch.Generator, buffer_bytes: int) -> list[Any]:
-    """Some five buffers of float32. One gradient takes exactly the room that is left."""
-    sizes, room = [], buffer_bytes // 4
+    """Some six buffers of float32. One gradient takes exactly the room that is left, and one, which
+    comes while another waits, that of a whole buffer."""
+    made: list[Any] = []
     for number in range(24):
         size = int(torch.randint(200, 1800, (), generator=draw))
         if number == 9:
-            size = room or size
-        room = room - size if size <= room else buffer_bytes // 4 - size
-        sizes.append(size)
-    return [(torch.float32, (size,), "whole") for size in sizes]
+            size = _rest(made, buffer_bytes)
+        elif number == 11:
+            size = buffer_bytes // 4
+        made.append((torch.float32, (size,), "whole"))
+    return made
+
+
+def _rest(made: Sequence[Any], buffer_bytes: int) -> int:
+    """How many float32 take exactly the room that is left after these gradients."""
+    most = buffer_bytes // 4
+    rest = most
+    for dtype, shape, layout in made:
+        size = math.prod(shape) // (1 + (layout == "columns"))
+        if dtype == torch.float32 and size <= most:
+            rest = (rest if size <= rest else most) - size
+    return rest or most
 
 
 def _three_dtypes(draw: torch.Generator, buffer_bytes: int) -> list[Any]:
     """Gradients of three dtypes in turn: strided ones, empty ones, scalars, and some that are
-    larger than a buffer, the first of which comes when there is room for more."""
+    larger than a buffer, the first of which comes when there is room for more. One fills a buffer
+    to the last byte, and several of other dtypes come next."""
     dtypes = (torch.float32, torch.float64, torch.bfloat16)
     layouts: tuple[Layout, ...] = ("whole", "transposed", "columns")
     made: list[Any] = []
@@ -88,6 +104,7 @@ def _three_dtypes(draw: torch.Generator, buffer_bytes: int) -> list[Any]:
     made.insert(19, (torch.float64, (large,), "whole"))
     made.insert(7, (torch.float32, (), "whole"))
     made.insert(12, (torch.bfloat16, (0, 3), "whole"))
+    made[16] = (torch.float32, (_rest(made[:16], buffer_bytes),), "whole")
     made.append((torch.float64, (0,), "whole"))
     return made
 
@@ -155,14 +172,15 @@ def messages(
     buffer_bytes: int,
     *,
     full_leaves: bool = False,
+    equal_is_large: bool = False,
     large_closes: bool = False,
     dtype_closes: bool = False,
 ) -> dict[str, list[Message]]:
     """By dtype ("float32"), the messages of one case in their order.
 
     With one of the options, the rule is another: a gradient that takes all the room that is left
-    does not fit; a gradient larger than a buffer has the open buffer leave; a gradient of another
-    dtype has it leave.
+    does not fit; a gradient as large as a buffer is too large for one; a gradient larger than a
+    buffer has the open buffer leave; a gradient of another dtype has it leave.
     """
     found: dict[str, list[Message]] = {}
     open_: dict[str, list[int]] = {}
@@ -176,7 +194,7 @@ def messages(
         name, size = str(base.dtype).removeprefix("torch."), sizes[number]
         for other in [other for other in open_ if dtype_closes and other != name]:
             leave(other, open_.pop(other), number)
-        if size > buffer_bytes:
+        if size > buffer_bytes - equal_is_large:
             if large_closes:
                 leave(name, open_.pop(name, []), number)
             leave(name, [number], number)
@@ -184,7 +202,10 @@ def messages(
         taken = sum(sizes[each] for each in open_.get(name, []))
         if taken + size > buffer_bytes - full_leaves:
             leave(name, open_.pop(name, []), number)
+            taken = 0
         open_.setdefault(name, []).append(number)
+        if taken + size == buffer_bytes:
+            leave(name, open_.pop(name), number)
     for name, numbers in open_.items():
         leave(name, numbers, None)
     return found

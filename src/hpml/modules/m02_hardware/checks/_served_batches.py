@@ -58,7 +58,10 @@ def take_all(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     ask("count")
     got, error = [], None
     before = tasks()
-    ahead = iter(answer.prefetch(batches(), inputs["depth"]))
+    source: Any = batches()
+    if inputs.get("without_next"):  # as a list is: an iterable, and no iterator
+        source = type("Batches", (), {"__iter__": lambda self: batches()})()
+    ahead = iter(answer.prefetch(source, depth=inputs["depth"]))
     while True:
         ask("next")
         try:
@@ -124,8 +127,8 @@ class Source:
     """One rank's batches, and what it has asked so far.
 
     With `meets`, a read ends once it has overlapped a computation, and a computation once it has
-    overlapped a read; but the first `depth` reads end at once, and so do computations when there is
-    nothing left to read. Without, reads end at once, and a computation once the reader is `depth`
+    overlapped a read; but the first read ends at once, and so do computations when there is nothing
+    left to read. Without, reads end at once, and a computation once the reader is `depth`
     batches ahead and has had time for more. Patience ends either. With `lasts`, a read and a
     computation take so many seconds, for a picture.
     """
@@ -171,7 +174,7 @@ class Source:
     def read(self) -> dict[str, Any] | None:
         if self.lasts and time.monotonic() < self.began["read"] + self.lasts[0]:
             return None
-        held = self.meets and self.depth < self.begun <= len(self.batches)
+        held = self.meets and 1 < self.begun <= len(self.batches)
         if held and not self.read_met and self.waits():
             return None
         self.reading = False

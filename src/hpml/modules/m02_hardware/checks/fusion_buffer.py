@@ -19,6 +19,7 @@ from hpml.checks.reconcile import PER_CALL
 from hpml.modules.m02_hardware.checks._fused_picture import fused_picture
 from hpml.modules.m02_hardware.checks._made_gradients import (
     CASES,
+    Message,
     drive,
     expect,
     inputs,
@@ -168,7 +169,12 @@ def packed_otherwise(run: Run, rank: int, taken: Taken) -> Problem | None:
     largest = max([buffer_bytes, *(inside(*each).nbytes for each in given)])
     if max(call.nbytes for call in taken.calls) > largest:
         return Problem(f"{seen}, the largest with more bytes than a buffer", "one_buffer")
-    mistakes = {"exact": "full_leaves", "too_large": "large_closes", "groups": "dtype_closes"}
+    mistakes = {
+        "exact": "full_leaves",
+        "equal": "equal_is_large",
+        "too_large": "large_closes",
+        "groups": "dtype_closes",
+    }
     for hint, rule in mistakes.items():
         if sent == sizes(messages(given, buffer_bytes, **{rule: True})):
             return Problem(seen, hint, in_words(wanted))
@@ -211,7 +217,7 @@ def left_late(run: Run, rank: RankEvidence, taken: Taken) -> Problem | None:
     rule = messages(given, run.inputs[rank.rank]["buffer_bytes"])
     last = max((call.issued for call in taken.calls), default=0.0)
     waited = [call for call in taken.calls if call.waited is not None and call.waited < last]
-    late = 0
+    late: list[Message] = []
     for name, of_dtype in rule.items():
         calls = [call for call in taken.calls if call.dtype == name]
         for message, call in zip(of_dtype, calls, strict=True):
@@ -219,12 +225,14 @@ def left_late(run: Run, rank: RankEvidence, taken: Taken) -> Problem | None:
                 continue
             # A thread that sends may take a moment: one gradient more is not a delay
             later = taken.asked[message.leaves_with + 2 :]
-            late += bool(later) and call.issued > later[0]
+            if later and call.issued > later[0]:
+                late.append(message)
     if late:
+        full = all(message.nbytes == run.inputs[rank.rank]["buffer_bytes"] for message in late)
         return Problem(
-            f"{of}{late} of {len(taken.calls)} messages left later than they could: more gradients "
-            "were taken in between",
-            "late",
+            f"{of}{len(late)} of {len(taken.calls)} messages left later than they could: more "
+            "gradients were taken in between",
+            "full" if full else "late",
         )
     if waited:
         return Problem(
@@ -318,10 +326,14 @@ CHECK = Check(
         "in bytes, not in elements: look at what is in it and at the next gradient before that "
         "goes in.",
         "exact": "A gradient that takes exactly the room that is left still fits.",
+        "equal": "A gradient of exactly buffer_bytes is not larger than a buffer: an empty one has "
+        "room for it. What waits in the open buffer leaves first, as with smaller gradients.",
         "too_large": "A gradient that is larger than a buffer does not go into one: it leaves by "
         "itself. The gradients that wait in the buffer of its dtype go on waiting.",
         "packing": "Go through the rule with pencil and paper: three gradients of 6 kB, and "
         "buffers of 16 kB. Which two travel together, and when?",
+        "full": "A buffer that is full to the last byte has nothing to wait for. Look at it once "
+        "more after a gradient has gone in, and send it before you take the next one.",
         "late": "The first buffer is full long before the last gradient is there. Send it in the "
         "for loop, before you take the next gradient: list(gradients) takes all of them first.",
         "waiting": "dist.all_reduce returns when the sum is there; with async_op=True it returns "

@@ -28,6 +28,7 @@ from hpml.ranks.evidence import Evidence, RankEvidence
 
 SIZE = 4  # samples of a batch; the last has fewer
 RANKS = 2  # side by side, and each alone: one leaves by a break, the other by close()
+NO_ITERATOR = ("not an iterator", "__next__")  # Python's messages where it has no next()
 TWO_READERS = "generator already executing"  # Python's message of the second one's error
 LOADER = ReadyMade("`DataLoader`", ("torch.utils.data.dataloader.DataLoader",))
 
@@ -45,10 +46,11 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     for rank in range(RANKS):
         pick = random.Random(f"{seed} {rank}")
         draw = torch.Generator().manual_seed(pick.randrange(2**31))
-        depth = pick.choice((1, 2))
+        depth = rank + 1
         found["overlap"].append({"depth": depth, "batches": new_batches(draw, depth + 4)})
-        depth = pick.choice((2, 3, 4))
-        found["slow"].append({"depth": depth, "batches": new_batches(draw, depth + 6)})
+        depth = pick.choice((2, 3, 4)) if rank else 1
+        slow = {"depth": depth, "batches": new_batches(draw, depth + 6)}
+        found["slow"].append(slow | {"without_next": rank > 0})
         raises = [kinds[rank], f"shard {pick.randrange(10**6)} cannot be read"]
         error = {"depth": depth, "batches": new_batches(draw, depth), "raises": raises}
         found["error"].append(error)
@@ -104,6 +106,7 @@ def unexpected(value: dict[str, Any]) -> Problem | None:
         return None
     kind, message = value["error"]
     hint = "two_readers" if TWO_READERS in message else "raised"
+    hint = "iterable" if any(words in message for words in NO_ITERATOR) else hint
     return Problem(f"the loop ended with {kind}: {message}", hint)
 
 
@@ -125,19 +128,18 @@ def overlaps(run: Run) -> Problem | None:
             seen = Problem(f"{len(done)} of {number} batches were read", "lost")
             return every_batch(run) or seen
         for place, read in enumerate(done):
-            if place < given["depth"] or any(overlap(read, other) for other in busy):
+            if place == 0 or any(overlap(read, other) for other in busy):
                 continue
             first = busy[0][0]
-            all_first = place == number - 1 or done[-1][1] < first
-            before = sum(one[1] < read[0] for one in busy)
-            when = (
-                "before the caller had its first batch"
-                if read[1] < first
-                else f"between two of the caller's computations, after {before}"
-            )
+            if read[1] < first:
+                when = "before the caller had its first batch"
+                hint = "all_first" if done[-1][1] < first else "first_waits"
+            else:
+                before = sum(one[1] < read[0] for one in busy)
+                when, hint = f"between two of the caller's computations, after {before}", "turns"
             return Problem(
                 f"batch {place + 1} was read {when}, and no computation was under way meanwhile",
-                "all_first" if all_first and read[1] < first else "turns",
+                hint,
             )
     return None
 
@@ -250,6 +252,8 @@ CHECK = Check(
         "one who is faster wait for? A queue with a largest size answers the last question.",
         "no_batch": "What marks the end is for you, not for the caller: it has to be told from a "
         "batch, and to stop the loop.",
+        "iterable": "next() wants an iterator, and `batches` may be any iterable, such as a list. "
+        "iter(batches) makes an iterator of it, and a for loop calls that.",
         "lost": "When the reader is at the end, batches may still be in the queue. The end has to "
         "come after them, in the same queue.",
         "twice": "Each batch is handed over once. Does the reader put a batch in that it has "
@@ -260,11 +264,15 @@ CHECK = Check(
         "advanced by two. One reader is enough; it is the computation that it is to overlap.",
         "turns": "Reading and computing took turns. The read has to go on in another thread, which "
         "begins the next one before the caller asks for it.",
+        "first_waits": "One batch was there, and the caller got it only when the next was read "
+        "too. Who reads, the caller itself? Or does it wait until the queue is full? Start the "
+        "thread, and hand over each batch as soon as it is in the queue.",
         "all_first": "Everything was read before the caller had a batch to compute on: its first "
         "step waits for the whole data set, which must fit in memory too. Start the thread, and "
         "hand over the first batch as soon as it is there.",
         "unbounded": "A reader that is faster than its caller fills the memory. What is it to "
-        "wait for when `depth` batches wait? queue.Queue(maxsize) has the answer.",
+        "wait for when `depth` batches wait? queue.Queue(maxsize) has the answer; "
+        "but a maxsize of 0 is no limit at all.",
         "shallow": "`depth` says how far the reader may be ahead. A reader that waits after every "
         "batch cannot even out one slow file.",
         "swallowed": "An exception that leaves a thread's function ends the thread, and nobody "

@@ -136,7 +136,7 @@ def leaves_shared(draw: random.Random) -> Graph:
     return made.graph("shared")
 
 
-def shared(draw: random.Random) -> Graph:
+def shared(draw: random.Random, views: bool = False) -> Graph:
     """Nothing is broadcast. One operation uses a value twice; one value is used early and late."""
     made = Drawing(draw)
     n, m = draw.sample(range(2, 6), 2)
@@ -151,6 +151,10 @@ def shared(draw: random.Random) -> Graph:
     late = made.op("add", early, pool[-1])
     ends = [made.op("mul", late, pool[1])]
     made.op("mul", early, early)  # by it the value comes twice before all others
+    if views:  # whichever of its uses comes first, it brings a view that cannot be written to
+        summed = made.op("tanh", pool[2])
+        made.op("sum", summed)
+        made.op("sum", summed)
     made.op("add", pool[0], pool[2])  # the last end: both may get one array, and one gets more
     made.loss_of([*ends, *(x for x in made.unused() if x != late)])
     return made.graph("shared")
@@ -228,6 +232,14 @@ def _fit(operation: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
         return False
 
 
+def in_the_text() -> Graph:
+    """The example of the exercise's text."""
+    made = Drawing(random.Random())  # nothing is drawn
+    x, b = made.given([1.0, 2.0], (2,)), made.given(3.0, ())
+    made.op("sum", made.op("add", made.op("mul", x, b), x))
+    return made.graph("everything")
+
+
 def chain(draw: random.Random) -> Graph:
     """DEPTH operations, one after the other; nothing is shared but constants."""
     made = Drawing(draw)
@@ -263,9 +275,10 @@ def graphs(seed: int) -> list[Graph]:
         once(draw, square=False),
         once(draw, square=True),
         leaves_shared(draw),
-        *(shared(draw) for _ in range(3)),
+        *(shared(draw, views) for views in (False, False, True)),
         *broadcast(draw),
         *(branches(draw) for _ in range(2)),
+        in_the_text(),
         *(everything(draw) for _ in range(4)),
         chain(draw),
         ladder(draw),

@@ -27,6 +27,7 @@ AUTOGRAD = ReadyMade(
 EVENTS = 200_000  # calls and returns that a walk over the ladder may take; the solution: some 3000
 OF_ZIP = "ValueError in zip"
 TOO_MANY, RAISED_LIMIT = "too many visits", "recursion limit raised"
+TEXT = 160  # characters of an exception's, its last ones
 LIMIT = 1000  # of recursion, as Python sets it
 
 
@@ -39,7 +40,8 @@ class RecursionLimitRaised(Exception):
 
 
 def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
-    """By graph, the nodes' "grads" and where they are; or "raised", and "line" of the answer."""
+    """By graph, the nodes' "grads" and where they are; or "raised", its "text", and "line" of the
+    answer."""
     sys.setrecursionlimit(LIMIT)  # whatever the answer did when it was imported
     found: list[dict[str, Any]] = []
     errors = []
@@ -56,7 +58,8 @@ def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
             errors.append(error)
             line, function = answer_line(error, answer)
             what = OF_ZIP if "zip()" in str(error) else type(error).__name__
-            found.append({"raised": what, "line": line, "function": function})
+            text = str(error).partition("\n")[0][-TEXT:]
+            found.append({"raised": what, "text": text, "line": line, "function": function})
         sys.setrecursionlimit(LIMIT)
     if recorded() != nodes:
         raise NotAllowed(

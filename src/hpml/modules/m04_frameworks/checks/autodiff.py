@@ -11,6 +11,7 @@ from typing import Any
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS
+from hpml.files.sanitize import one_line
 from hpml.modules.m04_frameworks.checks._autodiff_picture import autodiff_picture
 from hpml.modules.m04_frameworks.checks._gradient_faults import wrong_gradient
 from hpml.modules.m04_frameworks.checks._graph_gradients import Gradients, gradients
@@ -78,6 +79,7 @@ def raised(graph: Graph, found: dict[str, Any]) -> Problem:
     if what == RAISED_LIMIT:
         return Problem(f"graph {kind!r}: the recursion limit was raised", "recursion")
     what = what if what in RAISED else "an error"
+    text = f": {one_line(found['text'])}" if isinstance(found.get("text"), str) else ""
     line = found.get("line")
     at = f" in line {line} of your answer" if isinstance(line, int) and 0 < line < 10_000 else ""
     if what == "RecursionError":
@@ -88,7 +90,7 @@ def raised(graph: Graph, found: dict[str, Any]) -> Problem:
         hint = "fit"
     else:
         hint = HINT_OF_ERROR.get((kind, what), "raised")
-    return Problem(f"graph {kind!r}: backward raised {what}{at}", hint)
+    return Problem(f"graph {kind!r}: backward raised {what}{at}{text}", hint)
 
 
 HINT_OF_ERROR = {

@@ -29,13 +29,19 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
     """What each call returns; for a function that raises, the exception in words."""
     from copy import deepcopy
 
-    def asked(calls: list[Any], ask: Callable[..., Any]) -> Any:
+    changed: list[str] = []  # claims for which a function left its arguments other than it got them
+
+    def asked(claim: str, ask: Callable[..., Any]) -> Any:
+        calls = [deepcopy(call) for call in given[claim]]
         try:
-            return [ask(*deepcopy(call)) for call in calls]
+            return [ask(*call) for call in calls]
         except ImportError:
             raise
         except Exception as error:  # what is not written yet costs its own claims' points only
             return {"raised": exception_in_words(error, answer)}
+        finally:
+            if sorted(repr(calls)) != sorted(repr(given[claim])):  # points may be sorted in place
+                changed.append(claim)
 
     def predicted(job: Any, points: Any, ranks: list[int]) -> list[Any]:
         share, wait = answer.fit(deepcopy(job), points)
@@ -43,11 +49,12 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
 
     return {
         "ring": [answer.all_reduce_seconds(*deepcopy(call)) for call in given["ring"]],
-        "whole": asked(given["whole"], answer.images_per_s),
-        "buckets": asked(given["buckets"], answer.images_per_s),
-        "constants": asked(given["constants"], answer.images_per_s),
-        "tables": asked(given["tables"], answer.fit),
-        "published": asked(given["published"], predicted),
+        "whole": asked("whole", answer.images_per_s),
+        "buckets": asked("buckets", answer.images_per_s),
+        "constants": asked("constants", answer.images_per_s),
+        "tables": asked("tables", answer.fit),
+        "published": asked("published", predicted),
+        "changed": changed,
     }
 
 
@@ -123,7 +130,16 @@ def judge_buckets(run: Run) -> Problem | None:
 def judge_fit(run: Run) -> Problem | None:
     """The constants do what they should, and `fit` finds those that were planted."""
     problem = judged_curve(run, "constants", "constants") or judge_found(run)
-    return problem and (judge_buckets(run) or problem)
+    return problem and (judge_buckets(run) or _in_place(run) or problem)
+
+
+def _in_place(run: Run) -> Problem | None:
+    """That `fit` changed what it was given: it calls images_per_s many times with the same job."""
+    value = run.values[0]
+    changed = value.get("changed") if isinstance(value, dict) else None
+    if not isinstance(changed, list) or "tables" not in changed:
+        return None
+    return Problem("after fit, its job or its points are no longer what they were", "in_place")
 
 
 def judge_found(run: Run) -> Problem | None:
@@ -257,6 +273,10 @@ CHECK = Check(
         "first gradient ready?",
         "by_flop": "Backward spends most time on layers with most FLOP, not on those with most "
         "parameters: they are different ones.",
+        "full": "A bucket that has exactly `bucket_bytes` is full: it leaves with the layer that "
+        "brought it there. The text's example has one, after its last layer.",
+        "empty": "When backward is over, nothing may be left in the bucket. Then there is no "
+        "all-reduce, and no α to pay for.",
         "closes": "A bucket leaves with the layer that fills it: add the gradients first, then "
         "look whether the bucket is full. It may be larger than `bucket_bytes`, other than the "
         "buckets of the lecture.",
@@ -279,8 +299,12 @@ CHECK = Check(
         "wait_of_share": "The share is right, and the wait is not: with this share, the first of "
         "the two points leaves one wait, in seconds and for one doubling of the ranks.",
         "fit": "Which points did you fit to? Only the two smallest sizes of more than one node "
-        "count: in a node nothing goes across, and what was fitted to all can predict nothing. "
-        "For a given share, the first of the two leaves one wait; which share meets the second?",
+        "count, wherever they stand: in a node nothing goes across, and what was fitted to all can "
+        "predict nothing. For a given share, the first of the two leaves one wait; which share "
+        "meets the second?",
+        "in_place": "A dict or a list that you are given is the caller's own: what you write into "
+        "it is there in the next call too, so that a share counts twice. Make a new one, such as "
+        "{**network, ...}.",
         "published": "Planted tables are met, this one is not. Its points are measured, so no pair "
         "meets both exactly: take, of all shares with a wait from 0 on, the one that comes "
         "nearest.",

@@ -38,6 +38,11 @@ def _always(name: str) -> Ring:
     return lambda n, p, network: ring_seconds(n, p, {**network, "inside": network[name]})
 
 
+def _only_full(network: Mapping[str, Any], ranks: int) -> Mapping[str, Any]:
+    """As if the links inside counted only where `ranks` are all of a node's."""
+    return network if ranks >= network["per_node"] else {**network, "inside": network["across"]}
+
+
 # (the hint's key, what somebody who makes this mistake returns)
 RING_MISTAKES: tuple[tuple[str, Ring], ...] = (
     ("bits", _ring(lambda p: 2 * (p - 1), lambda p: 2 * (p - 1) / p, 1)),
@@ -53,6 +58,8 @@ RING_MISTAKES: tuple[tuple[str, Ring], ...] = (
     ("level", lambda n, p, net: ring_seconds(n, p, {**net, "per_node": net["per_node"] - 1})),
     ("level", lambda n, p, net: ring_seconds(n, p, {**net, "across": net["inside"]})),
     ("level", _always("across")),
+    ("level", lambda n, p, net: ring_seconds(n, p, {**net, "per_node": 2 * net["per_node"] - 1})),
+    ("level", lambda n, p, net: ring_seconds(n, p, _only_full(net, p))),
 )
 
 
@@ -63,10 +70,11 @@ class Rules:
     last_first: bool = True  # else buckets fill in forward order
     forward: float = 1 / 3  # of a step's compute; backward is the rest
     by: str = "flop"  # what backward's seconds are shared by: "flop", "bytes", "even"
-    # A bucket closes "after" the layer that fills it; "before" it; "late": without it, when
-    # backward has passed it
+    # A bucket closes "after" the layer that fills it; "beyond": not if that fills it exactly;
+    # "before" it; "late": without it, when backward has passed it
     closes: str = "after"
     remainder: bool = True  # whether what does not fill a bucket leaves too
+    empties: bool = False  # whether it does so if it is nothing
     # "queue"; "apart": each bucket has a network of its own; "last": and the step waits for the
     # last one alone; "end": when backward is over;
     # "perfect": communication beside all of the compute; "backward": beside all of backward
@@ -127,14 +135,14 @@ def buckets(
     found: list[tuple[float, float]] = []
     size, moment = 0.0, 0.0
     for now, nbytes in gradients:
-        if rules.closes != "after" and size and size + nbytes > limit:
+        if rules.closes in ("before", "late") and size and size + nbytes > limit:
             found.append((now if rules.closes == "late" else moment, size))
             size = 0.0
         size, moment = size + nbytes, now
-        if rules.closes == "after" and size >= limit:
+        if rules.closes in ("after", "beyond") and size >= limit + (rules.closes == "beyond"):
             found.append((moment, size))
             size = 0.0
-    if size and rules.remainder:
+    if rules.remainder and (size or rules.empties):
         found.append((moment, size))
     return found
 
@@ -180,6 +188,8 @@ CURVE_MISTAKES: tuple[tuple[str, Curve], ...] = (
     ("thirds", _with(forward=2 / 3)),
     ("by_flop", _with(by="even")),
     ("by_flop", _with(by="bytes")),
+    ("full", _with(closes="beyond")),
+    ("empty", _with(empties=True)),
     ("closes", _with(closes="before")),
     ("closes", _with(closes="late")),
 )

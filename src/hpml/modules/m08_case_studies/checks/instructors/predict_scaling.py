@@ -17,7 +17,10 @@ from hpml.modules.m08_case_studies.checks.instructors._bucketed_step import (
     ring_seconds,
 )
 from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import (
+    IN_THE_TEXT,
+    NOTHING_LEFT,
     drawn_job,
+    hasty,
     planted,
     sizes,
     tables,
@@ -30,10 +33,18 @@ Mistakes = Sequence[tuple[str, Callable[..., float]]]
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For the only rank: the arguments of each function's calls, by claim."""
+    """For the only rank: the arguments of each function's calls, by claim.
+
+    The text's example comes first. 5 ranks are a node and part of another, 3 are part of one.
+    """
     draw = random.Random(seed)
     networks = [drawn_job(draw, 1.0)["network"] for _ in range(2)]
-    ring = [
+    ring: list[list[Any]] = [
+        [nbytes, ranks, IN_THE_TEXT["network"]]
+        for ranks in (8, 5, 3)
+        for nbytes in (50_000_000, 10_000_000)
+    ]
+    ring += [
         [nbytes, ranks, network]
         for network in networks
         for ranks in sizes(draw, network["per_node"])
@@ -53,9 +64,12 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
         {
             "ring": ring,
             "whole": curve(one_bucket=True),
-            "buckets": curve(one_bucket=False),
+            "buckets": [
+                *([job, ranks] for job in (IN_THE_TEXT, NOTHING_LEFT) for ranks in (8, 5, 3)),
+                *curve(one_bucket=False),
+            ],
             "constants": constants,
-            "tables": [[table.job, table.points] for table in tables(seed)],
+            "tables": [[table.job, table.points[::-1]] for table in (*tables(seed), hasty(seed))],
             "published": [[one.job, one.given, one.predicted_at] for one in published()],
         }
     ]
