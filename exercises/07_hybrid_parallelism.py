@@ -230,7 +230,8 @@ check("tensor_parallel")
 #
 # When it returns, each parameter of the stage has in `p.grad` the gradient of the mean loss over
 # **all samples of the batch**. `p.grad` is `None` when the step begins. The optimizer's step comes
-# afterwards and is not yours. The last rank returns that loss; what the others return does not count.
+# afterwards and is not yours. The last rank returns that loss; what the others return does not
+# count.
 #
 # Between the ranks there are two messages for each micro-batch at each border: the output forward,
 # its gradient back. Autograd knows one process only. So give backward a place to begin, and a place
