@@ -230,7 +230,8 @@ check("tensor_parallel")
 #
 # When it returns, each parameter of the stage has in `p.grad` the gradient of the mean loss over
 # **all samples of the batch**. `p.grad` is `None` when the step begins. The optimizer's step comes
-# afterwards and is not yours. The last rank returns that loss.
+# afterwards and is not yours. The last rank returns that loss; what the others return does not
+# count.
 #
 # Between the ranks there are two messages for each micro-batch at each border: the output forward,
 # its gradient back. Autograd knows one process only. So give backward a place to begin, and a place
@@ -372,10 +373,11 @@ check("one_f_one_b")
 # - **Gradients** are already the mean over the ranks when `step()` is called, as after `ddp`. All
 #   ranks start from equal parameters.
 # - **Any optimizer of torch's** that updates each parameter by itself: Adam, SGD with momentum and so
-#   on. `params` is an iterable of parameters, or of groups: dicts with `params` and options.
+#   on. `params` is an iterable of parameters, such as the generator `model.parameters()`, or of
+#   groups: dicts with `params` and options.
 # - **Owners.** Each parameter has one, from the beginning to the end. Give the next parameter to the
 #   rank that has the fewest **bytes** so far: then no rank has more than 1/W of all bytes and one
-#   parameter. A rank takes memory for the states of its own parameters only.
+#   parameter. A rank takes memory for the states of its own parameters only; it may own none.
 # - **Once each.** In a step, each parameter travels from its owner to the other ranks, once.
 # - **`param_groups`** is a list like the plain optimizer's, with all parameters. What is written
 #   there counts from the next step on: `optimizer.param_groups[0]["lr"] = 0.01`.

@@ -61,6 +61,10 @@ def test_files_are_seen_from_outside(good):
     assert FILES(with_evidence(good, files=names | {"traces/rank1.2.json": 9})).hint == "repeat"
     assert FILES(with_evidence(good, files=names | {"traces/notes": 9})).hint == "repeat"
     assert FILES(with_evidence(good, files=None)).hint == "repeat"
+    for wrong in (["rank_1.json", "rank_0.json"], ["0.json"], ["rank00.json"]):
+        problem = FILES(with_evidence(good, files={f"traces/{name}": 9 for name in wrong}))
+        assert problem.message == f"no file has `rank0` in its name; there is {min(wrong)!r}"
+        assert problem.hint == "rank_name"
     assert FILES(with_evidence(good, files=names | {"notes": 9})) is None  # in another folder
 
 

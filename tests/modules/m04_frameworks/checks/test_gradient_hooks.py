@@ -202,7 +202,13 @@ def test_messages_to_nobody_are_none(good, with_ranks):
         return replace(rank, calls=tuple(replace(c, group=(rank.rank,)) for c in rank.calls))
 
     changed = with_ranks(good, alone, "train")
-    assert ONCE(changed).hint == "alone"
+    assert ONCE(changed).hint == "silent"
+
+    def own(rank):
+        return replace(rank, value=good.expected[rank.rank])
+
+    assert MEAN(with_ranks(changed, own, "train")).hint == "silent"
+    assert MEAN(with_ranks(good, own, "train")).hint == "alone"
     assert EARLY(changed).hint == "after_backward"
 
 

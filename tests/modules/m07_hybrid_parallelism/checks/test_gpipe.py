@@ -9,7 +9,7 @@ from hpml.modules.m07_hybrid_parallelism.checks import _pipelined_training as tr
 from hpml.modules.m07_hybrid_parallelism.checks._pipelined_claims import most_live, order_of
 from hpml.modules.m07_hybrid_parallelism.checks.gpipe import CHECK
 
-GRADIENTS, LOSS, _, ORDER = [claim.judge for claim in CHECK.claims]
+GRADIENTS, LOSS, MESSAGES, ORDER = [claim.judge for claim in CHECK.claims]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,25 @@ def test_the_expected_loss_is_in_no_message(good, with_value):
     problem = LOSS(with_value(good, 1, lambda value: value | {"losses": [1.0, 1.0, 1.0]}))
     assert problem.expected
     assert problem.expected not in problem.message
+
+
+def test_only_the_last_ranks_loss_counts(good, with_value):
+    for rank, judged in ((0, None), (1, "loss")):
+        run = with_value(good, rank, lambda value: value | {"losses": [9.0, 9.0, 9.0]})
+        assert getattr(LOSS(run), "hint", None) == judged
+
+
+def test_a_collective_is_called_not_allowed(good, with_ranks):
+    def with_one(rank):
+        call = replace(rank.calls[0], operation="all_reduce", line=47)
+        return replace(rank, calls=(*rank.calls, call))
+
+    problem = MESSAGES(with_ranks(good, with_one))
+    assert problem.message == (
+        "rank 0 is in all_reduce (line 47 of your answer), which is not allowed here"
+    )
+    # Where ranks' calls do not fit together, the engine names the call and the check has the hint
+    assert "not allowed" in CHECK.hints["collective"] == CHECK.hints["mismatch"]
 
 
 @pytest.mark.parametrize(("rank", "kind"), [(1, "forward"), (0, "backward")])

@@ -134,3 +134,12 @@ def test_a_rank_is_served_its_own_experts_only(request_):
     reply(0, "tokens")
     with pytest.raises(ValueError, match="there is no"):
         reply(0, request_)
+
+
+def test_no_rank_goes_on_to_the_next_call_before_all_have_their_output():
+    _, reply = tokens.serve(tokens.inputs(1, 2)["forward"], "forward")
+    for _ in tokens.CALLS["forward"]:
+        for rank in (0, 1):
+            reply(rank, "tokens")
+        assert reply(1, "output") == []
+        assert [one.rank for one in reply(0, "output")] == [1, 0]

@@ -84,6 +84,25 @@ def test_a_wrong_value_on_one_rank_is_found(good, with_value, step, part, change
     assert "rank 1" in problem.message
 
 
+def test_weights_that_parameters_lacks_explain_a_later_step_and_no_first_one(good, with_value):
+    def lacking(step):
+        def changed(value):
+            pairs = [
+                [y + (n >= step), gradient, ["up.bias"]] for n, (y, gradient, _) in enumerate(value)
+            ]
+            return pairs
+
+        run = good
+        for rank in range(3):
+            run = with_value(run, rank, changed, "mlp")
+        return FORWARD(run)
+
+    problem = lacking(1)
+    assert problem.message == "ParallelMLP, rank 0: parameters() lacks up.bias"
+    assert problem.hint == "parameters"
+    assert lacking(0).hint == "forward"
+
+
 @pytest.mark.parametrize(
     ("change", "hint"),
     [

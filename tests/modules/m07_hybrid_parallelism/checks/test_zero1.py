@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from hpml.modules.m07_hybrid_parallelism.checks import zero1
 from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
     LATE,
     MORE,
@@ -82,6 +83,55 @@ def test_who_updates_is_known_from_the_factors_that_ranks_ask_for(good, changed)
     assert "updated 0 times" in OWNERS(changed(nobody)).message
 
 
+def test_each_seed_has_a_generator_a_rank_without_a_parameter_and_two_dtypes():
+    for seed in (1, 2):
+        jobs = inputs(seed, 2)[0]["jobs"]
+        assert any(job["generator"] and len(job["options"]) == 1 for job in jobs)
+        assert any(job["generator"] and len(job["options"]) > 1 for job in jobs)
+        assert not all(job["generator"] for job in jobs)
+        assert min(len(job["parameters"]) for job in jobs) == 1
+        assert len({p.dtype for p in jobs[-1]["parameters"]}) == 2
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_owners_by_elements_have_not_alike_bytes_and_by_bytes_they_have(good, size):
+    def judged(weights):
+        loads, by_rank = [0] * size, [[] for _ in range(size)]
+        for number, weight in enumerate(weights):
+            owner = loads.index(min(loads))
+            loads[owner] += weight
+            by_rank[owner].append(number)
+        given = {number: {rank} for rank, own in enumerate(by_rank) for number in own}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(zero1, "updated_once", lambda run: None)
+            patch.setattr(zero1, "owners", lambda run: given)
+            return zero1.balanced(replace(good, world_size=size))
+
+    parameters = good.inputs["steps"][0]["jobs"][-1]["parameters"]
+    assert judged([p.nbytes for p in parameters]) is None
+    assert judged([p.numel() for p in parameters]).hint == "balance"
+
+
+def test_gradients_that_zero_grad_leaves_are_named(with_job):
+    problem = PARITY(with_job(1, lambda job: {**job, "left": [0]}))
+    assert "after zero_grad(), rank 1's parameter 0" in problem.message
+    assert problem.hint == "zero_grad"
+
+
+def test_param_groups_are_the_plain_optimizers_on_every_rank(with_job):
+    def fewer(job):
+        return {**job, "groups": [{**group, "params": []} for group in job["groups"]]}
+
+    def bare(job):
+        return {**job, "groups": [{"params": group["params"]} for group in job["groups"]]}
+
+    for change, seen in ((fewer, "the parameters [[], [], []]"), (bare, "other options")):
+        problem = GROUPS(with_job(3, change))
+        assert "rank 1's param_groups" in problem.message
+        assert seen in problem.message
+        assert problem.hint == "param_groups"
+
+
 @pytest.mark.measures
 @pytest.mark.parametrize(("more", "hint"), [(2, None), (32, "memory")])
 def test_memory_is_the_kernels_count(changed, more, hint):
@@ -98,6 +148,17 @@ def test_bytes_within_a_step_are_those_of_its_parameters(changed, factor, hint):
         return replace(rank, calls=tuple(calls))
 
     assert TRAVELS(changed(scaled)).hint == hint
+
+
+def test_an_all_reduce_beside_the_parameters_is_of_gradients(changed):
+    def reduces(rank):
+        more = [replace(call, operation="all_reduce") for call in rank.calls]
+        return replace(rank, calls=(*rank.calls, *more))
+
+    problem = TRAVELS(changed(reduces))
+    assert "in all_reduce" in problem.message
+    assert "bytes of parameters" not in problem.message
+    assert problem.hint == "averaged"
 
 
 @pytest.mark.parametrize(

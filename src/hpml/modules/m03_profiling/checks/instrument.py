@@ -100,7 +100,8 @@ def a_file_each(run: Run) -> Problem | None:
     if not names:
         return Problem("no file was written", "no_file")
     if not any(own):
-        return Problem(f"there is a file {names[0][:60]!r}, with no rank in its name", "rank_name")
+        seen = f"no file has `rank0` in its name; there is {min(names)[:60]!r}"
+        return Problem(seen, "rank_name")
     for rank, found in enumerate(own):
         if not found:
             return Problem(f"rank {rank} left no trace, and another rank did", "every_rank")
@@ -272,7 +273,8 @@ CHECK = Check(
         "its `step()`, once at the end of each step of the loop: without it, the window never "
         "opens. The function that you give it gets the profiler, which can `export_chrome_trace`.",
         "rank_name": "All ranks run the same program, in the same folder. A name that is the same "
-        "on all of them is one file, and the last writer wins. `torch.distributed.get_rank()`.",
+        "on all of them is one file, and the last writer wins. `torch.distributed.get_rank()` is "
+        "the number; it stands right behind the word: rank0, rank1.",
         "every_rank": "A slow rank is found by comparing the ranks, so each needs its trace. "
         "Is there an `if` around the profiler, or in what `on_trace_ready` calls?",
         "repeat": "After a window, a schedule begins again with waiting, until `repeat` windows "

@@ -67,7 +67,7 @@ def travels_once(run: Run) -> Problem | None:
                 f"in step {number}, rank {rank.rank} put {step.carried} bytes into its collectives"
             )
             if more < 0 or more > slack:
-                hint = "bytes" if step.calls else "alone" if number == 1 else "kept"
+                hint = "bytes" if step.calls else "silent" if number == 1 else "kept"
                 if 0 <= more - tied <= slack:
                     seen, hint = f"{seen}; the tied weight has {tied} bytes", "tied"
                 elif 0 <= more - frozen <= slack:

@@ -96,7 +96,8 @@ def hint(run: Run, rank: int, step: int, mean: Gradients) -> str:
         if like(combined(own, run.world_size**-2)):
             return "twice"
         if like(own[rank]):
-            return "alone"
+            calls = run.stages["train"].ranks[rank].calls
+            return "alone" if any(len(call.group) > 1 for call in calls) else "silent"
         others = {name: tensor for name, tensor in mean.items() if name != TIED}
         if not state_difference({n: t for n, t in got.items() if n != TIED}, others, TOLERANCE):
             return "tied"
@@ -170,6 +171,9 @@ CHECK = Check(
         "alone": "These are the rank's own gradients: nothing of the others is in p.grad. Follow "
         "one message: into which tensor does all_reduce write, and is it p.grad itself? A hook of "
         "`register_hook` is called before p.grad has the gradient.",
+        "silent": "No message has left for another rank. What would start one, and what does it "
+        "wait for? A tied weight has two names and one gradient: a place in your list that waits "
+        "for a second one is never ready.",
         "lost": "Messages were still on their way when finish returned. Each all_reduce with "
         "async_op=True returns a handle of its own, and each has to be waited for.",
         "mean": "Follow one gradient: when backward is done with it, what is sent, where does the "

@@ -99,9 +99,13 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def serve(ranks: Sequence[dict[str, Any]], stage: str) -> tuple[Sequence[dict[str, Any]], Server]:
-    """A stage's `serve`: in each call its PHASES, in order, and the shifts of a rank's experts."""
+    """A stage's `serve`: in each call its PHASES, in order, and the shifts of a rank's experts.
+
+    No rank goes on from an "output" before all have theirs: the exchanges of two calls never meet.
+    """
     phases = PHASES[stage]
     passed: Counter[int] = Counter()  # phases, by rank
+    come: list[int] = []  # ranks that have their output
 
     def reply(rank: int, request: Any) -> list[Reply]:
         own = ranks[rank]
@@ -112,6 +116,11 @@ def serve(ranks: Sequence[dict[str, Any]], stage: str) -> tuple[Sequence[dict[st
                 return [Reply(rank, own["shifts"][number][expert])]
         elif number < len(own["calls"]) and request == phases[place]:
             passed[rank] += 1
+            if request == "output":
+                come.append(rank)
+                together = [Reply(one) for one in come] if len(come) == len(ranks) else []
+                del come[: len(together)]
+                return together
             replies = {"tokens": own["calls"][number], "gradient": own["gradients"][number]}
             return [Reply(rank, replies.get(request))]
         raise ValueError(f"there is no {str(request)[:40]!r} now")

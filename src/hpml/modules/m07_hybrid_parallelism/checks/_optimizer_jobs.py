@@ -19,6 +19,7 @@ STEPS = 4
 LATE = 2  # steps before the late group is added, and before the learning rate of group 0 changes
 # Every other one is large: owners by turns would not have alike
 SIZES = ((33, 10), (1,), (16, 20), (), (301,), (12, 3), (5, 4, 19), (17,), (41, 9), (40,))
+DOUBLE = (3, 4, 7, 8)  # float64, others float32: owners by elements would not have alike
 GROUPS = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2)  # of each parameter; group 2 comes late
 UNUSED = 4  # a parameter that has no gradient in some steps
 UNUSED_IN = (1, 2)
@@ -49,21 +50,32 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     draw = torch.Generator().manual_seed(seed)
 
     def tensors() -> list[torch.Tensor]:
-        return [torch.randn(size, generator=draw, dtype=torch.float64) for size in SIZES]
+        return [
+            torch.randn(size, generator=draw, dtype=torch.float64 if n in DOUBLE else torch.float32)
+            for n, size in enumerate(SIZES)
+        ]
 
-    def job(name: str, defaults: dict[str, Any], options: list[dict[str, Any]]) -> dict[str, Any]:
-        numbers = list(GROUPS) if len(options) > 1 else [0] * len(SIZES)
-        gradients: list[list[torch.Tensor | None]] = [tensors() for _ in range(STEPS)]
-        for step in UNUSED_IN:
+    def job(
+        name: str,
+        defaults: dict[str, Any],
+        options: list[dict[str, Any]],
+        count: int = len(SIZES),
+        generator: bool = False,
+    ) -> dict[str, Any]:
+        numbers = list(GROUPS) if len(options) > 1 else [0] * count
+        gradients: list[list[Any]] = [tensors()[:count] for _ in range(STEPS)]
+        for step in UNUSED_IN if count > UNUSED else ():
             gradients[step][UNUSED] = None
         return {
             "optimizer": name,
             "defaults": defaults,
             "groups": numbers,
             "options": options,
-            "parameters": tensors(),
+            "parameters": tensors()[:count],
             "gradients": gradients,
-            "new_lr": 0.5 * defaults["lr"],
+            "generator": generator,  # as model.parameters() is; else a list
+            # What is written into param_groups: group, option, value
+            "written": [[0, "lr", 0.5 * defaults["lr"]], [1, "weight_decay", 0.3]],
         }
 
     more, defaults = MORE[world_size % len(MORE)]  # each answer meets all of them
@@ -71,10 +83,10 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     groups = [{}, {"lr": 0.03, "weight_decay": 0.2}, {"weight_decay": 0.05}]
     jobs = [
         job("Adam", {"lr": 0.01, "betas": [0.7, 0.9], "foreach": False}, [{}]),
-        job("SGD", sgd, [{}]),
-        job(more, defaults, [{}]),
+        job("SGD", sgd, [{}], count=1),  # all ranks but one own nothing
+        job(more, defaults, [{}], generator=True),
         job("Adam", {"lr": 0.02, "betas": [0.8, 0.99]}, groups),
-        job(SERVED, {"lr": 0.1}, groups),
+        job(SERVED, {"lr": 0.1}, groups, generator=True),
     ]
     shape = len(jobs), STEPS, len(SIZES)
     factors = (0.5 + torch.rand(shape, generator=draw, dtype=torch.float64)).tolist()
@@ -108,8 +120,9 @@ def run_job(
     made: Callable[[type, Any, dict[str, Any]], Any],
     factor: Callable[[int, int], float],
     moment: Callable[[str], Any],
-) -> tuple[Any, list[list[torch.Tensor]]]:
-    """Take the job's steps; returns its optimizer, and the parameters after each step.
+) -> tuple[Any, dict[str, Any]]:
+    """Take the job's steps; returns its optimizer, the parameters `after` each step, the `groups`
+    that it has then, and the numbers of parameters whose gradient was `left` by zero_grad.
 
     `made(class, params, defaults)` makes the optimizer; `factor(step, number)` is the factor of a
     parameter; `moment(name)` is called before and after each of the optimizer's steps.
@@ -125,14 +138,16 @@ def run_job(
 
     kind = Own if job["optimizer"] == SERVED else getattr(torch.optim, job["optimizer"])
     groups = groups_of(parameters, job)
-    first = groups[:2] if len(groups) > 1 else parameters
-    optimizer = made(kind, first, job["defaults"])
-    after = []
+    first: Iterable[Any] = groups[:2] if len(groups) > 1 else parameters
+    optimizer = made(kind, (one for one in first) if job["generator"] else first, job["defaults"])
+    after, left = [], set()
     for now, gradients in enumerate(job["gradients"]):
         if now == LATE and len(groups) > 1:
             optimizer.add_param_group(groups[2])
-            optimizer.param_groups[0]["lr"] = job["new_lr"]
+            for group, option, value in job["written"]:
+                optimizer.param_groups[group][option] = value
         optimizer.zero_grad()
+        left |= {n for n, p in enumerate(parameters) if p.grad is not None}
         late = len(groups) > 1 and now < LATE  # the late group has no gradients before it is added
         for parameter, gradient, group in zip(parameters, gradients, job["groups"], strict=True):
             if gradient is not None and not (late and group == 2):
@@ -141,21 +156,25 @@ def run_job(
         optimizer.step()
         moment("stepped")
         after.append([p.detach().clone() for p in parameters])
-    return optimizer, after
+    held = [
+        {**g, "params": [n for p in g["params"] for n, q in enumerate(parameters) if p is q]}
+        for g in optimizer.param_groups
+    ]
+    return optimizer, {"after": after, "left": sorted(left), "groups": as_plain(held)}
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-    """All jobs; returns for each the parameters after each step, and the gathered state."""
+    """All jobs; returns for each what `run_job` found, and the gathered state."""
     found = []
     for job in inputs["jobs"]:
-        optimizer, after = run_job(
+        optimizer, seen = run_job(
             job,
             lambda kind, params, defaults: answer.ZeroOptimizer(params, kind, **defaults),
             lambda step, number: ask(["factor", number]),
             ask,
         )
         ask("gather")
-        found.append({"after": after, "state": as_plain(optimizer.gathered_state_dict())})
+        found.append({**seen, "state": as_plain(optimizer.gathered_state_dict())})
         ask("gathered")
     return found
 
@@ -218,15 +237,15 @@ def updated_in(step: int) -> list[int]:
 
 
 def expect(given: list[dict[str, Any]], world_size: int) -> list[dict[str, Any]]:
-    """What one process with the plain optimizer has: `after` and `state` of each job."""
+    """What one process with the plain optimizer has: of each job what `drive` returns."""
     expected = []
     for number, job in enumerate(given[0]["jobs"]):
         factors = given[0]["factors"][number]
-        optimizer, after = run_job(
+        optimizer, seen = run_job(
             job,
             lambda kind, params, defaults: kind(params, **defaults),
             lambda step, parameter, factors=factors: factors[step][parameter],
             lambda name: None,
         )
-        expected.append({"after": after, "state": as_plain(optimizer.state_dict())})
+        expected.append({**seen, "state": as_plain(optimizer.state_dict())})
     return expected

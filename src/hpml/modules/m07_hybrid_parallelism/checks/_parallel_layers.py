@@ -127,27 +127,33 @@ def slice_of(weights: Weights, request: Mapping[str, Any]) -> Tensor:
     return whole.narrow(dim, start, stop - start).contiguous()
 
 
-def drive(answer: ModuleType, inputs: dict[str, Any], stage: str) -> list[list[Tensor]]:
-    """Outputs and gradients of the inputs, by step."""
+def drive(answer: ModuleType, inputs: dict[str, Any], stage: str) -> list[list[Any]]:
+    """By step the output, the gradient of the input, and the names of the weights of which
+    `parameters()` has nothing."""
     whole = shapes(stage, inputs["hidden"])
+    taken: list[tuple[str, Tensor]] = []
 
     def read(name: str, dim: int = 0, start: int = 0, stop: int | None = None) -> Tensor:
         """Part of an unsplit weight: the elements from start up to stop along dim."""
         if stop is None and name in whole:
             stop = whole[name][dim]
-        return ask({"read": name, "dim": dim, "start": start, "stop": stop})
+        taken.append((name, ask({"read": name, "dim": dim, "start": start, "stop": stop})))
+        return taken[-1][1]
 
     if stage == "mlp":
         layer = answer.ParallelMLP(FEATURES, inputs["hidden"], read)
     else:
         layer = answer.ParallelAttention(FEATURES, HEADS, read)
+    own = torch.cat([torch.empty(0), *(p.detach().flatten() for p in layer.parameters())])
+    there = {name for name, part in taken if torch.isin(part, own).any()}  # all numbers differ
+    lacking = [name for name in dict(taken) if name not in there]
     found = []
     for _ in range(STEPS):
         x = ask("input").requires_grad_()
         y = layer(x)
         y.backward(ask("gradient"))
         ask("step")
-        found.append([y.detach(), x.grad])
+        found.append([y.detach(), x.grad, lacking])
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter -= RATE * parameter.grad

@@ -133,7 +133,8 @@ def one_message_each_way(run: Run) -> Problem | None:
         for call in rank.calls:
             if call.operation not in ("send", "recv"):
                 line = f" (line {call.line} of your answer)" if call.line else ""
-                return Problem(f"rank {rank.rank} is in {call.operation}{line}", "collective")
+                seen = f"rank {rank.rank} is in {call.operation}{line}, which is not allowed here"
+                return Problem(seen, "collective")
         neighbours = {
             peer: way
             for peer, way in ((rank.rank + 1, "forward"), (rank.rank - 1, "back"))

@@ -9,6 +9,12 @@ BATCH_SHAPES = (
     "What is received has the dtype and the shape of what was sent: float64, and `shape` for what "
     "comes into the stage. A gradient is shaped like what it is the gradient of."
 )
+# Ranks whose calls do not fit together are in a collective: messages are "what arrives"
+COLLECTIVE = (
+    "Collectives are not allowed here, and none is needed. Only two ranks have to do with a border "
+    "between two stages: the one before it and the one behind. Each rank's gradients are those of "
+    "its own layers, and no other rank has a part of them."
+)
 
 HINTS = {
     "sent_back": "Only the last rank knows the loss. Every other rank's backward pass begins with "
@@ -34,8 +40,7 @@ HINTS = {
     "weights as they were.",
     "loss": "The loss of the whole batch is the mean over all its samples, on the last rank. Which "
     "micro-batches are in what you return?",
-    "collective": "Only two ranks have to do with a border between two stages: the one before it "
-    "and the one behind. Everyone else would wait for nothing.",
+    "collective": COLLECTIVE,
     "neighbours": "Stage r's output is stage r + 1's input, and nobody else's. Gradients take the "
     "same way back.",
     "messages": "Two messages for each micro-batch at each border: the activations forward, their "
@@ -49,7 +54,7 @@ HINTS = {
     "The gradient of the input exists only if the input requires grad before the stage computes: "
     "Tensor.requires_grad_(). backward() of what is not a single number needs the gradient of it. "
     "And it begins at what the stage computed, not at a detached copy.",
-    "mismatch": SHAPES,
+    "mismatch": COLLECTIVE,
     "what arrives": SHAPES,
 }
 
@@ -60,7 +65,7 @@ BATCH_HINTS = {
     "factor": HINTS["factor"],
     "border": HINTS["border"],
     "weights": HINTS["weights"],
-    "collective": HINTS["collective"],
+    "collective": COLLECTIVE,
     "neighbours": HINTS["neighbours"],
     "raised": HINTS["raised"],
     "sum": "The loss is the mean over the samples, as loss_function returns it: no more is to be "
@@ -71,6 +76,6 @@ BATCH_HINTS = {
     "messages": "Two messages at each border: the activations forward, their gradient back. Shapes "
     "need not travel: every rank is given its own.",
     "whole": "Each step's batch crosses each border once forward and once back, as a whole.",
-    "mismatch": BATCH_SHAPES,
+    "mismatch": COLLECTIVE,
     "what arrives": BATCH_SHAPES,
 }

@@ -254,9 +254,10 @@ CHECK = Check(
         "follow from one table of tokens that are taken, from each rank for each expert. If a rank "
         "left out an exchange in backward: zeros that you make are connected to nothing; an "
         "expert's output for no rows is.",
-        "hang": "Every rank takes part in every exchange, forward and backward. A rank whose "
-        "experts got no tokens must still have its exchanges in the graph: an expert that is "
-        "applied to no rows is connected, zeros that you make are not.",
+        "hang": "Every rank takes part in every exchange, forward and backward, also with no token "
+        "of its own: one that waits for a reply has returned without those that others are in. A "
+        "rank whose experts got no tokens must still have its exchanges in the graph: an expert "
+        "that is applied to no rows is connected, zeros that you make are not.",
         "raised": "Start from the exception. A rank can have no "
         "tokens, an expert can get none, and one rank may be all there is: try these by hand.",
     },

@@ -75,7 +75,19 @@ def problem_of(run: Run, stage: str, part: int, hint: str) -> Problem | None:
                 seen = f"{name}, step {step + 1}, rank {rank}: {what} {found}"
                 if found.expected:
                     return Problem(seen, "types", found.expected)
-                return Problem(seen, cause(run, stage, step, part, rank) or hint)
+                why = cause(run, stage, step, part, rank) or hint
+                return (not_trained(run, stage) if why == "training" else None) or Problem(
+                    seen, why
+                )
+    return None
+
+
+def not_trained(run: Run, stage: str) -> Problem | None:
+    """The weights that are not among a rank's parameters, so that nothing updates them."""
+    for rank, ((*_, lacking), *_) in enumerate(run.stages[stage].values):
+        if lacking:
+            seen = f"{STAGES[stage]}, rank {rank}: parameters() lacks {', '.join(lacking)}"
+            return Problem(seen, "parameters")
     return None
 
 
@@ -250,6 +262,8 @@ CHECK = Check(
         "training": "The first step is right, and after an update the outputs are not. Compare the "
         "gradients of each weight with the unsplit layer's. What is whole on every rank must be "
         "updated by the same gradient everywhere.",
+        "parameters": "An optimizer updates what parameters() lists: each nn.Parameter that is an "
+        "attribute of a module. A plain tensor is not among them, and what a list holds is not.",
         "backward": "In backward the way is mirrored: each rank's hidden numbers send a gradient "
         "back to all of x. What does x's gradient consist of?",
         "partial_gradient": "The ranks' gradients add up to the right one: x went into every "

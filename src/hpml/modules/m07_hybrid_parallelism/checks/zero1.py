@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from hpml.checks.compare import difference
+from hpml.checks.compare import Difference, difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, ZERO_OPTIMIZER
 from hpml.checks.seeds import derived
 from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
 from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
+    DOUBLE,
     GROUPS,
     LATE,
     MOMENTS,
@@ -34,9 +35,10 @@ from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
 from hpml.ranks.evidence import Call, RankEvidence
 from hpml.ranks.parent.wire import sent_bytes
 
-TOLERANCE = 1e-9  # all is float64, and element by element
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}  # all is done element by element
 ONE_GROUP, GROUPED, WATCHED = range(3), 3, 4  # jobs
-BYTES = [torch.Size(size).numel() * 8 for size in SIZES]  # of each parameter
+# Of each parameter
+BYTES = [torch.Size(size).numel() * (8 if n in DOUBLE else 4) for n, size in enumerate(SIZES)]
 MOST = 1.6  # times the least bytes: with padding, or pickled
 # Of the stage "memory": parameters of 4 MB, two states of Adam for each, and the temporary tensors
 # of its step
@@ -77,8 +79,8 @@ def alternatives(job: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
     yield "options", "without the optimizer's keyword arguments", {**job, "defaults": bare}
     zeros = [
         [
-            torch.zeros(size, dtype=torch.float64) if g is None else g
-            for g, size in zip(step, SIZES, strict=True)
+            torch.zeros_like(p) if g is None else g
+            for g, p in zip(step, job["parameters"], strict=True)
         ]
         for step in job["gradients"]
     ]
@@ -86,24 +88,30 @@ def alternatives(job: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
     yield "unused", unused, {**job, "gradients": zeros}
     if len(options) > 1:
         yield "groups", "without the groups' own options", {**job, "options": [{}] * len(options)}
-        old = {**job, "new_lr": job["defaults"]["lr"]}
-        yield "new_lr", "with the learning rate that param_groups had at first", old
+        old = "that param_groups had at first"
+        rate = [one for one in job["written"] if one[1] == "lr"]
+        yield "written", f"with the options, but the learning rate, {old}", {**job, "written": rate}
+        yield "written", f"with the options {old}", {**job, "written": []}
 
 
 def steps_of_one_process(job: dict[str, Any], factors: list[list[float]]) -> list[list[Any]]:
-    _, after = run_job(
+    _, found = run_job(
         job,
         lambda kind, params, defaults: kind(params, **defaults),
         lambda step, number: factors[step][number],
         lambda name: None,
     )
-    return after
+    return found["after"]
+
+
+def close(got: Any, expected: torch.Tensor) -> Difference | None:
+    return difference(got, expected, TOLERANCE[expected.dtype])
 
 
 def first_difference(got: Any, expected: list[torch.Tensor]) -> int | None:
     """The number of the first parameter that differs."""
     for number, tensor in enumerate(expected):
-        if difference(got[number], tensor, TOLERANCE):
+        if close(got[number], tensor):
             return number
     return None
 
@@ -118,6 +126,10 @@ def parity(run: Run, index: int) -> Problem | None:
             number = first_difference(got, expected[step])
             if number is not None:
                 return why(run, index, job, step, rank, got, number)
+    for rank, value in enumerate(run.stages["steps"].values):
+        for number in value[index]["left"]:
+            seen = f"after zero_grad(), rank {rank}'s parameter {number} still has its gradient"
+            return Problem(seen, "zero_grad")
     return None
 
 
@@ -130,6 +142,12 @@ def why(
     changed = [n for n, old in enumerate(before) if difference(expected[step][n], old)]
     stale = [n for n in changed if not difference(got[n], before[n])]
     if number in stale:
+        everywhere = [value[index]["after"][step] for value in run.stages["steps"].values]
+        if job["generator"] and all(
+            not difference(one[number], before[number]) for one in everywhere
+        ):
+            seen = f"{of} has not changed on any rank; params was a generator, as"
+            return Problem(f"{seen} model.parameters() returns one", "iterable")
         if stale == changed:
             return Problem(f"{of} has not changed, nor has any other", "unchanged")
         if all(job["groups"][n] == 2 for n in stale) and step >= LATE:
@@ -137,9 +155,9 @@ def why(
         return Problem(f"{of} still has the value of the step before", "not_sent")
     for hint, seen, other in alternatives(job):
         after = steps_of_one_process(other, run.inputs["steps"][0]["factors"][index])[step]
-        if not difference(got[number], after[number], TOLERANCE):
+        if not close(got[number], after[number]):
             return Problem(f"{of} is that of the plain optimizer {seen}", hint)
-    found = difference(got[number], expected[step][number], TOLERANCE)
+    found = close(got[number], expected[step][number])
     hint = "moments" if step else "parity"
     return Problem(f"{of} is not the plain optimizer's: it {found}", hint, found.expected)
 
@@ -149,7 +167,20 @@ def steps_are_the_plain_ones(run: Run) -> Problem | None:
 
 
 def groups_count(run: Run) -> Problem | None:
-    return parity(run, GROUPED)
+    if problem := parity(run, GROUPED):
+        return problem
+    expected = run.expected["steps"][GROUPED]["groups"]
+    for rank, value in enumerate(run.stages["steps"].values):
+        got = value[GROUPED]["groups"]
+        if same(got, expected):
+            continue
+        numbers = [group.get("params") for group in got]
+        right = [group["params"] for group in expected]
+        seen = f"rank {rank}'s param_groups have"
+        if numbers != right:
+            return Problem(f"{seen} the parameters {numbers}", "param_groups", str(right))
+        return Problem(f"{seen} other options than the plain optimizer's", "param_groups")
+    return None
 
 
 def owners(run: Run) -> dict[int, set[int]]:
@@ -249,19 +280,23 @@ def travels_once(run: Run) -> Problem | None:
     ranks = run.stages["steps"].ranks if peers else ()
     by_rank = [calls_by_step(rank) for rank in ranks]
     for number, calls in enumerate(zip(*by_rank, strict=True)):
-        job, step = divmod(number, STEPS)
-        late = len(run.inputs["steps"][0]["jobs"][job]["options"]) > 1 and step < LATE
-        there = [n for n in range(len(SIZES)) if not (late and GROUPS[n] == 2)]
-        sent = sum(sent_bytes(call, rank) for rank, own in enumerate(calls) for call in own)
+        index, step = divmod(number, STEPS)
+        job = run.inputs["steps"][0]["jobs"][index]
+        there = [n for n, group in enumerate(job["groups"]) if not (group == 2 and step < LATE)]
+        by_call = [(call, sent_bytes(call, rank)) for rank, own in enumerate(calls) for call in own]
+        sent = sum(nbytes for _, nbytes in by_call)
+        reduced = sum(nbytes for call, nbytes in by_call if call.operation == "all_reduce")
         least = peers * sum(BYTES[n] for n in there if n != UNUSED)
         once = peers * sum(BYTES[n] for n in there)
-        seen = f"in a step, the ranks sent {sent:.0f} bytes of parameters, all together"
+        seen = f"in a step, the ranks sent {sent:.0f} bytes, all together"
         if sent < least:
             alone = updated_once(run)  # where every rank updates all, nothing needs to be sent
             replicated = alone is not None and alone.hint == "replicated"
             return Problem(seen, "replicated" if replicated and not sent else "not_sent")
         if sent > MOST * once:
-            return Problem(f"{seen}; each parameter once to each other rank is {once}", "wire")
+            more = f", {reduced:.0f} of them in all_reduce" if reduced else ""
+            hint = "averaged" if reduced and sent - reduced >= least else "wire"
+            return Problem(f"{seen}{more}; each parameter once to each other rank is {once}", hint)
     return None
 
 
@@ -306,7 +341,7 @@ def states_differ(of: str, got: Any, expected: dict[str, Any]) -> Problem | None
 def same(got: Any, expected: Any) -> bool:
     """Whether two plain values are equal, tensors within TOLERANCE."""
     if isinstance(expected, torch.Tensor):
-        return difference(got, expected, TOLERANCE) is None
+        return close(got, expected) is None
     if isinstance(expected, dict):
         return (
             isinstance(got, dict)
@@ -364,8 +399,14 @@ CHECK = Check(
         "of them on.",
         "groups": "A param group is a dict: `params`, and options that replace the optimizer's "
         "for these parameters. A rank's optimizer needs the same groups, with fewer parameters.",
-        "new_lr": "A learning-rate scheduler writes into optimizer.param_groups[0]['lr']. Those "
-        "are your groups. What reads them before the next step?",
+        "written": "A scheduler writes into optimizer.param_groups[0]['lr'], others write other "
+        "options. Those are your groups. What reads them before the next step, and which options?",
+        "iterable": "A generator can be gone through once: what has been taken from it, by next() "
+        "or by a loop, is gone. How do you look at the first one and keep it?",
+        "param_groups": "Schedulers and logs read optimizer.param_groups, on every rank: all "
+        "parameters are there, not only this rank's, and all options, the defaults too.",
+        "zero_grad": "Gradients are on all ranks, also those of parameters that another rank owns. "
+        "zero_grad() sets all of them to None.",
         "late_group": "A group that is added later has parameters that need an owner, a place in "
         "that owner's optimizer, and a broadcast in every step from then on.",
         "unused": "p.grad is None says that this step has nothing for p: a plain optimizer skips "
@@ -374,11 +415,13 @@ CHECK = Check(
         "them. Which rank updates a parameter is decided once, when the parameter comes.",
         "replicated": "A rank whose optimizer knows a parameter makes states for it. Only the "
         "owner's optimizer may know it.",
-        "balance": "Parameters differ in size: an embedding beside a bias. Give the next parameter "
-        "to the rank that has the fewest bytes so far. All ranks come to the same owners, because "
-        "they count alike.",
+        "balance": "Parameters differ in size: an embedding beside a bias; and an element of "
+        "float64 has twice the bytes of one of float32. Give the next parameter to the rank that "
+        "has the fewest bytes so far. All ranks come to the same owners, because they count alike.",
         "memory": "What else holds something as large as the parameters: a second optimizer, "
         "copies to send from, states that are made for everybody's parameters?",
+        "averaged": "Gradients are the mean over the ranks already when step() is called. What "
+        "does an all_reduce of them change? Only new values of parameters have to travel.",
         "wire": "A value that one rank has and all need is a broadcast. An all_reduce sends twice "
         "as much, and adds up what is there once.",
         "gather": "Each rank's optimizer has states for its own parameters. gather_object brings "
@@ -396,7 +439,7 @@ CHECK = Check(
         "hang": "A broadcast is for everybody: the owner of a parameter sends it, all others "
         "receive it. A rank that owns nothing takes part as well.",
         "raised": "Start from the exception. A rank that owns no parameter of a group still has "
-        "the group, with an empty list: torch's optimizers accept that, except for an optimizer "
-        "without any group.",
+        "the group, with an empty list. torch's optimizers refuse an empty list in place of "
+        "groups, optimizer_class([]), and accept a group without parameters.",
     },
 )
