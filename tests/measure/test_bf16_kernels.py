@@ -6,10 +6,10 @@ from hpml.measure import bf16_kernels
 
 
 def test_they_are_missing_where_the_library_has_none(monkeypatch):
-    monkeypatch.setattr(bf16_kernels, "library_has_them", lambda: True)
+    monkeypatch.setattr(bf16_kernels, "library_multiplies", lambda name: True)
     monkeypatch.setattr(bf16_kernels, "times_as_long", lambda: 11.6)
     assert bf16_kernels.missing() == ""
-    monkeypatch.setattr(bf16_kernels, "library_has_them", lambda: False)
+    monkeypatch.setattr(bf16_kernels, "library_multiplies", lambda name: False)
     assert "takes 12 times as long in bfloat16" in bf16_kernels.missing()
 
 

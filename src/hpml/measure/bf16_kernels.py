@@ -13,7 +13,7 @@ def missing() -> str:
     oneDNN has kernels for bfloat16 where a processor has AVX-512 or AMX. Elsewhere PyTorch uses
     loops of its own.
     """
-    if library_has_them():
+    if library_multiplies("bfloat16"):
         return ""
     return (
         f"on this processor a convolution takes {times_as_long():.0f} times as long in bfloat16 as "
@@ -21,12 +21,15 @@ def missing() -> str:
     )
 
 
-def library_has_them() -> bool:
-    """What PyTorch asks oneDNN before it chooses (aten/src/ATen/native/mkldnn/Utils.h).
+def library_multiplies(name: str) -> bool:
+    """Whether oneDNN has kernels for "bfloat16" or "float16" on this processor, as PyTorch asks it
+    before it chooses (aten/src/ATen/native/mkldnn/Utils.h).
 
-    A clock would not do: beside other programs both precisions are slow.
+    A clock would not do: beside other programs all precisions are slow.
     """
-    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    short = {"bfloat16": "bf16", "float16": "fp16"}[name]
+    there = torch.backends.mkldnn.is_available()
+    return there and bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{short}_supported")())
 
 
 def times_as_long(channels: int = 32) -> float:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from hpml.measure.bf16_kernels import library_multiplies
 from hpml.measure.clock import with_threads
 
 SIDE = 512  # of the matrices
@@ -202,9 +203,11 @@ def gains(measured: Sequence[Precision]) -> dict[str, Gain]:
 
 
 def _pace(times: float) -> str:
-    if times < 1 / CLEAR:
-        return f"{1 / times:.2g} times slower"
-    return f"{times:.2g} times as fast" if times > CLEAR else "about as fast"
+    if 1 / CLEAR <= times <= CLEAR:
+        return "about as fast"
+    factor = max(times, 1 / times)
+    words = f"{factor:.0f}" if factor >= 10 else f"{factor:.2g}"
+    return f"{words} times {'as fast' if times > 1 else 'slower'}"
 
 
 class SlowKernel(NamedTuple):
@@ -254,13 +257,6 @@ def _rates(measured: Sequence[Precision]) -> dict[str, dict[str, float]]:
     for one in measured:
         rates[one.operation][one.name] = one.rate
     return rates
-
-
-def library_multiplies(name: str) -> bool:
-    """Whether oneDNN has kernels for "bfloat16" or "float16" on this processor, as PyTorch asks it
-    before it chooses (aten/src/ATen/native/mkldnn/Utils.h)."""
-    short = {"bfloat16": "bf16", "float16": "fp16"}[name]
-    return bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{short}_supported")())
 
 
 def follow_the_mantissa(errors: Mapping[str, float]) -> bool:
