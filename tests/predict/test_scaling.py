@@ -133,6 +133,19 @@ def test_a_ring_pays_for_each_link_on_its_way():
     assert scaling.bucket_seconds(training, n, 4) == pytest.approx(inside)
 
 
+def test_a_double_tree_has_the_bytes_of_a_ring_and_fewer_messages():
+    training = replace(TRAINING, network=NODES, algorithm="double-tree")
+    n = 1e8
+    for ranks, inside, between in ((512, 6, 14), (8, 6, 2), (9, 4, 4), (4, 4, 0), (2, 2, 0)):
+        byte = NODES.levels[1 if between else 0].cost.beta
+        expected = inside * 1e-6 + between * 1e-5 + 2 * (ranks - 1) / ranks * n * byte
+        assert scaling.bucket_seconds(training, n, ranks) == pytest.approx(expected, rel=1e-12)
+    ring = replace(training, algorithm="ring")
+    assert scaling.bucket_seconds(ring, n, 512) - scaling.bucket_seconds(training, n, 512) == (
+        pytest.approx((768 - 6) * 1e-6 + (254 - 14) * 1e-5)
+    )
+
+
 def test_hierarchical_agrees_with_the_formula_for_two_levels():
     training = replace(TRAINING, network=NODES, algorithm="hierarchical")
     inner, outer = (level.cost for level in NODES.levels)
@@ -225,7 +238,9 @@ def test_what_cannot_be_is_refused():
         Network(())
     with pytest.raises(ValueError, match="9 ranks on a network that joins 1 to 8"):
         predict(replace(TRAINING, network=Network((Level(8, Cost(0, 1)),))), 9)
-    with pytest.raises(ValueError, match="'tree' is not one of ring, hierarchical, naive"):
+    with pytest.raises(
+        ValueError, match="'tree' is not one of ring, double-tree, hierarchical, naive"
+    ):
         replace(TRAINING, algorithm="tree")
     with pytest.raises(ValueError, match="batch is 0"):
         replace(TRAINING, batch=0)

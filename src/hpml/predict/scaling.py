@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 BUCKET = 25 * MIB  # bytes: the default of PyTorch's DDP
 BACKWARD = 2 / 3  # of compute: a gradient of the weights and one of the inputs, beside one forward
-ALGORITHMS = ("ring", "hierarchical", "naive")
+ALGORITHMS = ("ring", "double-tree", "hierarchical", "naive")
 
 
 @dataclass(frozen=True)
@@ -238,15 +238,21 @@ def bucket_seconds(training: Training, nbytes: float, ranks: int, rate: float = 
     rank; its ranks share the link. A ring over all ranks goes once around every node, so that one
     rank in each crosses the link at a time: its bytes are held up by the slowest link on the way,
     and its messages pay each link's own α, as in NCCL's model of itself (NVIDIA, nccl,
-    src/graph/tuning.cc: nInterSteps). Naive: all that is sent passes through one rank's link, which
-    is also what parameter servers in one place come to.
+    src/graph/tuning.cc: nInterSteps). Double tree: the bytes of the ring, in small pieces; but one
+    after the other there are only the messages along a chain in the node, and up and down a tree of
+    nodes (Sanders et al. 2009, Two-tree algorithms; NVIDIA, nccl, the same file). Naive: all that
+    is sent passes through one rank's link, which is also what parameter servers in one place come
+    to.
     """
     levels = training.network.levels
     groups = training.network.groups(ranks)
     costs = [level.cost for level in levels]
     costs[-1] = Cost(costs[-1].alpha, costs[-1].beta / rate, costs[-1].gamma)
     if training.algorithm == "ring":
-        return _ring(nbytes, groups, costs)
+        crossings = [units - joined for units, joined in pairwise(groups)]
+        return _all_bytes_once_around(nbytes, groups, costs, [2 * count for count in crossings])
+    if training.algorithm == "double-tree":
+        return _all_bytes_once_around(nbytes, groups, costs, _tree_messages(groups))
     if training.algorithm == "naive":
         crossed = groups.index(1) - 1  # the outermost level that there are ranks for
         return all_reduce_seconds("naive", nbytes, ranks, costs[crossed])
@@ -261,13 +267,23 @@ def bucket_seconds(training: Training, nbytes: float, ranks: int, rate: float = 
     return seconds
 
 
-def _ring(nbytes: float, groups: Sequence[int], costs: Sequence[Cost]) -> float:
-    """One ring around all ranks, neighbours on one node as long as there are any."""
-    crossings = [units - joined for units, joined in pairwise(groups)]
-    crossed = [(count, cost) for count, cost in zip(crossings, costs, strict=True) if count]
-    slowest = Cost(0.0, max(c.beta for _, c in crossed), max(c.gamma for _, c in crossed))
-    latency = sum(2 * count * cost.alpha for count, cost in crossed)
+def _all_bytes_once_around(
+    nbytes: float, groups: Sequence[int], costs: Sequence[Cost], messages: Sequence[int]
+) -> float:
+    """2 (p-1)/p of the bytes over the slowest link that is crossed, and so many messages, one after
+    the other, at each level."""
+    crossed = [cost for n, m, cost in zip(groups, groups[1:], costs, strict=False) if n > m]
+    slowest = Cost(0.0, max(c.beta for c in crossed), max(c.gamma for c in crossed))
+    latency = sum(count * cost.alpha for count, cost in zip(messages, costs, strict=True))
     return latency + all_reduce_seconds("ring", nbytes, groups[0], slowest)
+
+
+def _tree_messages(groups: Sequence[int]) -> list[int]:
+    """By level: there and back along a chain inside, and on a tree over what is outermost."""
+    outermost = groups.index(1) - 1
+    inside = [2 * (-(-n // m) - 1) for n, m in pairwise(groups[: outermost + 1])]
+    levels = 2 * (groups[outermost] - 1).bit_length()
+    return [*inside, levels, *[0] * (len(groups) - outermost - 2)]
 
 
 def expected_largest(count: int) -> float:
