@@ -184,8 +184,24 @@ def test_who_is_graded_alone_later_joins_the_others(graded, tmp_path):
     two = judge(exercises=("hello_ranks", "read_queue"))
     (di,) = grade([submission("di")], out, resume=True, judge=two)
     found, waiting = batch.merge(out)
-    assert found == [late, *graded[1], di], "what is graded of them is there"
-    assert waiting == ["aa", "ada", "bo", "cy"], "and what is not is named"
+    assert (found[-1], waiting) == (di, [])
+    assert [each.results[0] for each in found[:4]] == [
+        each.results[0] for each in (late, *graded[1])
+    ], "what is graded of them is there"
+    # What nobody had answered then is missing, or in a file that could not be read
+    assert [each.results[1].status for each in found] == [
+        "missing", "missing", "refused", "missing", "missing",
+    ]  # fmt: skip
+    assert len({each.points for each in found}) == 1, "one table has one maximum"
+
+
+def test_with_only_nobody_is_taken_to_have_answered_nothing_else(tmp_path):
+    grade(CLASS, tmp_path, only=True)
+    two = judge(exercises=("hello_ranks", "read_queue"))
+    with pytest.raises(UserError, match="3 of its people are not given now"):
+        grade([submission("di")], tmp_path, resume=True, judge=two)
+    found = grade([submission("di"), *CLASS], tmp_path, resume=True, judge=two)
+    assert batch.merge(tmp_path) == (found, [])
 
 
 def test_a_record_without_all_exercises_is_not_done(graded, tmp_path):

@@ -67,13 +67,14 @@ def again(
         raise UserError(f"{person}: there is no answer to judge again: {why}")
     for result in chosen:
         if result.answer:
-            yield _again(result, person, record.digest, Judge(course, (), key, unsafe=unsafe))
+            digest = result.digest or record.digest
+            yield _again(result, person, digest, Judge(course, (), key, unsafe=unsafe))
         else:
             yield Again(result, result, None)
 
 
 def _again(recorded: Result, person: str, digest: str, judge: Judge) -> Again:
-    # The digest is that of all that was handed in, of which the record has what was graded
+    # The digest is that of a whole hand-in, of which the record has what was graded
     seed = secret.seed(judge.secret, person, recorded.exercise, digest)
     answer = Answer(recorded.exercise, recorded.answer, Path(person), 1, None)
     return Again(recorded, *judge.judged(answer, seed))

@@ -18,9 +18,9 @@ from hpml.checks import find
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files import atomic
-from hpml.grading import course_answers, secret
+from hpml.grading import hand_ins, secret
 from hpml.grading import record as records
-from hpml.grading.judging import Judge, could_not
+from hpml.grading.judging import Judge, could_not, never_given
 from hpml.grading.record import Record
 from hpml.grading.submission import Submission
 from hpml.grading.workers import WorkerDied, judged
@@ -37,6 +37,7 @@ class Plan:
     unsafe: bool
     people: tuple[str, ...]
     core: bool = False
+    only: bool = False  # answers to other exercises were left out, because --only was given
 
 
 class Listener(Protocol):
@@ -67,7 +68,7 @@ def exercises_of(
         answered = {
             exercise
             for each in submissions
-            for exercise in (*each.uncounted, *_written(each, course))
+            for exercise in (*each.uncounted, *hand_ins.answered(each, course))
         }
         wanted = [
             exercise.id
@@ -92,11 +93,6 @@ def named(names: Sequence[str], course: Course) -> list[str]:
     return found
 
 
-def _written(submission: Submission, course: Course) -> list[str]:
-    answers = submission.answers.items()
-    return [exercise for exercise, a in answers if not course_answers.is_stub(a, course)]
-
-
 def grade(
     submissions: Sequence[Submission],
     judge: Judge,
@@ -106,28 +102,31 @@ def grade(
     jobs: int = 1,
     resume: bool = False,
     part: tuple[int, int] = (1, 1),
+    only: bool = False,
 ) -> list[Record]:
     """Grade `submissions` into `out`; the records of all of them, or of this `part` of them.
 
     Others may have records in the folder as well: `merge` has everybody's.
 
     `part` (k, n) takes every n-th submission from the k-th on, for several nodes that grade into
-    one folder. With `resume`, records of unchanged submissions are kept, and completed where there
-    are more exercises to grade than before; without, a folder that holds a grading is refused,
-    unless it is another part of this one. The folder's secret takes the place of the judge's.
+    one folder. With `resume`, what is graded is kept: of a person who hands in anew, the exercises
+    that are not in the new hand-in; and all records are completed where there are more exercises to
+    grade than before. Without, a folder that holds a grading is refused, unless it is another part
+    of this one. The folder's secret takes the place of the judge's. `only` says that the judge's
+    exercises were chosen, and that there may be other answers.
 
     Raises UserError where the folder cannot be used, is full, or is in use.
     """
     if not judge.exercises:
         raise UserError("none of the submissions answers an exercise that can be graded here")
     people = tuple(sorted(each.person for each in submissions))
-    plan = Plan(tuple(judge.exercises), judge.unsafe, people, judge.core)
+    plan = Plan(tuple(judge.exercises), judge.unsafe, people, judge.core, only)
     number, parts = part
     with _using(out, part):
         plan = _agreed(plan, out, judge.course, resume, parts)
         judge = replace(judge, secret=secret.of_folder(out))
         mine = sorted(submissions, key=lambda each: each.person)[number - 1 :: parts]
-        found = _kept(mine, out) if resume else {}
+        found = _kept(mine, out, judge.course) if resume else {}
         todo = _to_judge(mine, plan.exercises, found)
         left = sum(map(len, todo.values()))
         listener.started(len(mine), len(mine) - left)
@@ -138,11 +137,14 @@ def grade(
                 if isinstance(outcome, WorkerDied):
                     outcome = could_not(each_of, submission, str(outcome))
                 if submission.person in found:
-                    outcome = _together(found[submission.person], outcome, plan.exercises)
+                    before = found[submission.person]
+                    outcome = hand_ins.together(before, outcome, plan.exercises)
                 _write(outcome, out)
                 found[submission.person] = outcome
                 done += 1
                 listener.graded(outcome, done, left, time.monotonic() - began)
+        if resume and parts == 1:
+            _complete_others(plan, {each.person for each in mine}, out, judge.course)
     return [found[each.person] for each in mine]
 
 
@@ -159,15 +161,18 @@ def _to_judge(
     return todo
 
 
-def _together(kept: Record, new: Record, exercises: Sequence[str]) -> Record:
-    """The `new` record, completed by the results of the one that was `kept`."""
-    results = {result.exercise: result for result in (*kept.results, *new.results)}
-    return replace(
-        new,
-        results=tuple(results[exercise] for exercise in exercises),
-        layers=new.layers or kept.layers,
-        seconds=round(kept.seconds + new.seconds, 3),
-    )
+def _complete_others(plan: Plan, given: set[str], out: Path, course: Course) -> None:
+    """Give people who were graded before a result of each exercise that came later: nobody had
+    answered it then."""
+    for person in set(plan.people) - given:
+        path = out / RECORDS / f"{person}.json"
+        if not path.exists():
+            continue
+        record = records.read(path)
+        there = {result.exercise: result for result in record.results}
+        if lacking := [exercise for exercise in plan.exercises if exercise not in there]:
+            there |= {exercise: never_given(course, exercise, record) for exercise in lacking}
+            _write(replace(record, results=tuple(there[each] for each in plan.exercises)), out)
 
 
 def merge(out: Path) -> tuple[list[Record], list[str]]:
@@ -233,12 +238,20 @@ def _agreed(plan: Plan, out: Path, course: Course, resume: bool, parts: int) -> 
         raise UserError(
             f"{out}: was begun {'with' if there.core else 'without'} --core: use another --out"
         )
+    new, others = set(plan.exercises) - set(there.exercises), set(there.people) - set(plan.people)
+    if new and others and there.only:
+        raise UserError(
+            f"{out}: was begun with --only, and {len(others)} of its people are not given now, who "
+            f"may have answered {', '.join(sorted(new))} as well: give --resume everybody's files, "
+            "nobody is graded twice"
+        )
     order = [exercise.id for module in course.modules for exercise in module.exercises]
     wanted = {*there.exercises, *plan.exercises}
     agreed = replace(
         plan,
         exercises=tuple(each for each in order if each in wanted),
         people=tuple(sorted({*there.people, *plan.people})),
+        only=plan.only and there.only,
     )
     if agreed != there:
         records.write_whole(path, _as_json(agreed))
@@ -257,6 +270,7 @@ def _read(path: Path) -> Plan:
             unsafe=bool(plan["unsafe"]),
             people=tuple(map(str, plan["people"])),
             core=bool(plan.get("core", False)),
+            only=bool(plan.get("only", False)),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise UserError(
@@ -264,20 +278,14 @@ def _read(path: Path) -> Plan:
         ) from None
 
 
-def _kept(submissions: Sequence[Submission], out: Path) -> dict[str, Record]:
-    """Records of an earlier run that are still valid for these submissions.
-
-    What could not be graded is taken out of them.
-    """
-    kept = {}
-    for submission in submissions:
-        path = out / RECORDS / f"{submission.person}.json"
-        if path.exists():
-            record = records.read(path)
-            if record.digest == submission.digest:
-                valid = tuple(each for each in record.results if each.status != "not gradable")
-                kept[submission.person] = replace(record, results=valid)
-    return kept
+def _kept(submissions: Sequence[Submission], out: Path, course: Course) -> dict[str, Record]:
+    """Records of an earlier run, with the results that stay: see `hand_ins.kept`."""
+    paths = {each.person: out / RECORDS / f"{each.person}.json" for each in submissions}
+    return {
+        each.person: hand_ins.kept(records.read(paths[each.person]), each, course)
+        for each in submissions
+        if paths[each.person].exists()
+    }
 
 
 def _write(record: Record, out: Path) -> None:

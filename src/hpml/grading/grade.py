@@ -66,6 +66,7 @@ def grade(options: Options, course: Course, out: Path, listener: Listener) -> li
             jobs=options.jobs,
             resume=options.resume,
             part=options.part,
+            only=bool(options.only),
         )
 
 

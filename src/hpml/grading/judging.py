@@ -201,6 +201,13 @@ def could_not(judge: Judge, submission: Submission, why: str) -> Record:
     return _record(judge, submission, results, layers=(), seconds=0.0)
 
 
+def never_given(course: Course, exercise: str, record: Record) -> Result:
+    """The result of an exercise that nobody had answered when the record was made."""
+    if record.refused:
+        return _no_verdict(course, exercise, "refused", record.refused)
+    return _no_verdict(course, exercise, "missing", "no answer was handed in")
+
+
 def _record(
     judge: Judge,
     submission: Submission,

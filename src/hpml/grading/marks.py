@@ -288,7 +288,7 @@ def _most_missed(records: Sequence[Record]) -> "RenderableType | None":
     if not rows:
         return None
     table = _table(
-        "Most missed",
+        "Most missed, of those who tried",
         ("exercise", "left"),
         ("missed by", "right"),
         ("most often for want of", "left"),

@@ -89,6 +89,7 @@ class Result:
     seconds: float = 0.0
     cause: Cause = "claims"  # of the verdict, see `hpml.checks.verdict.Cause`
     world_size: int | None = None  # of the run that `printed` and `pictures` are of
+    digest: str = ""  # of the hand-in that the answer is from, where that is not the record's
 
     def __post_init__(self) -> None:
         _make_safe(self)
@@ -118,6 +119,7 @@ class Record:
     graded_at: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
     core: bool = False  # the exercises of the core path alone, because --core was given
+    earlier: tuple[str, ...] = ()  # digests of what was handed in before, see `hand_ins`
     format: str = field(default=FORMAT)
 
     def __post_init__(self) -> None:
@@ -187,8 +189,8 @@ def from_json(data: Any, where: str) -> Record:
     if data["person"] != one_line(data["person"]):
         raise UserError(f"{where}: not a record of a graded submission: person: not a safe name")
     kept = {key: value for key, value in data.items() if key not in ("points", "earned")}
-    for key in ("layers", "files", "notes"):
-        kept[key] = tuple(kept[key])
+    for key in ("layers", "files", "notes", "earlier"):
+        kept[key] = tuple(kept.get(key, ()))
     return Record(**{**kept, "results": results})
 
 
@@ -224,18 +226,18 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
-    """Missed exercises, most missed first: (id, missed by, number graded, claim most missed).
+    """Missed exercises, most missed first: (id, missed by, of how many, claim most missed).
 
-    A missing answer counts as missed. Results without a mark do not count.
+    Of those who tried: who has no answer or no mark does not count.
     """
-    graded: dict[str, int] = {}
+    tried: dict[str, int] = {}
     lost: dict[str, int] = {}
     claims: dict[str, dict[str, int]] = {}
     for record in records:
         for result in record.results:
-            if not result.has_mark:
+            if not result.has_mark or result.status == "missing":
                 continue
-            graded[result.exercise] = graded.get(result.exercise, 0) + 1
+            tried[result.exercise] = tried.get(result.exercise, 0) + 1
             if result.status == "passed":
                 continue
             lost[result.exercise] = lost.get(result.exercise, 0) + 1
@@ -247,7 +249,7 @@ def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
         (
             exercise,
             count,
-            graded[exercise],
+            tried[exercise],
             max(claims[exercise], key=claims[exercise].__getitem__, default=""),
         )
         for exercise, count in lost.items()
