@@ -70,31 +70,47 @@ submit() {
     env "${settings[@]}" sbatch "$@"
 }
 
+no_software() {
+    echo "slurm/site.sh: $*" >&2
+    return 2
+}
+
+has_project() {
+    python -c 'import sys, importlib.util as u
+sys.exit(not (u.find_spec("torch") and u.find_spec("hpml")))' 2>/dev/null
+}
+
 # prepare_software: makes `python` the right one. `container` goes between srun and python: empty
 # unless the software is in one.
 # shellcheck disable=SC2034  # the job scripts use it
 container=()
 prepare_software() {
+    export PYTHONNOUSERSITE=1 # what is pinned is what runs, whatever the home folder has
     if ((${#modules[@]})); then
         module purge
-        module load "${modules[@]}"
+        # `|| return` below switches off `set -e` in here, so each failure is looked at.
+        module load "${modules[@]}" || no_software "module load ${modules[*]} failed" || return
     fi
     case $software in
     venv)
-        # An environment that was active at submission comes with the job, and is left alone.
-        if [[ -z ${VIRTUAL_ENV:-}${CONDA_PREFIX:-} && -f .venv/bin/activate ]]; then
+        # An environment that was active at submission comes with the job. It stays where the
+        # project is installed in it; conda's base and other projects' give way to .venv.
+        if ! has_project && [[ -f .venv/bin/activate ]]; then
             # shellcheck source=/dev/null
             source .venv/bin/activate
         fi
-        if ! python -c 'import torch' 2>/dev/null; then
-            echo "slurm/site.sh: no python with torch: run ./hpml list once on a login node" >&2
-            return 2
+        if ! has_project; then
+            no_software "no python with torch: run ./hpml list once on a login node"
+            return
         fi
         ;;
     conda)
         # A job's shell has not read .bashrc, where `conda activate` is usually set up.
-        eval "$(conda shell.bash hook)"
-        conda activate "$conda_environment"
+        hook=$(conda shell.bash hook) || no_software "no conda here: is it one of the modules?" ||
+            return
+        eval "$hook"
+        conda activate "$conda_environment" ||
+            no_software "conda has no environment $conda_environment that it can activate" || return
         ;;
     container)
         # --nv brings in the GPU driver; it only warns where there is none.
@@ -103,13 +119,16 @@ prepare_software() {
             --env PYTHONPATH="$PWD/src" "$container_image")
         ;;
     *)
-        echo "slurm/site.sh: software is '$software', expected venv, conda or container" >&2
-        return 2
+        no_software "software is '$software', expected venv, conda or container"
+        return
         ;;
     esac
 }
 
 if [[ -n ${SLURM_JOB_ID:-} ]]; then
+    # What the job has that this one was submitted from (a terminal of OnDemand is one): srun refuses
+    # two of the first three, and takes the others' cores for ours. Steps have the job's memory.
+    unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE "${!SLURM_CPU_BIND@}"
     prepare_software || return
     if [[ -n $network_interface ]]; then
         export GLOO_SOCKET_IFNAME=$network_interface NCCL_SOCKET_IFNAME=$network_interface

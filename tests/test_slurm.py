@@ -473,6 +473,43 @@ def test_conda_activates_the_environment(bash):
     assert told.splitlines()[0] == "conda activate day2"
 
 
+@pytest.mark.parametrize(
+    ("values", "hook", "said"),
+    [
+        ({"modules": "(python/9)"}, "module() { [[ $1 != load ]]; }; export -f module; ",
+         "module load python/9 failed"),
+        ({"software": "conda"}, "", "no conda here: is it one of the modules?"),
+        ({"software": "conda"}, "conda() { [[ $1 != activate ]]; }; export -f conda; ",
+         "conda has no environment hpml that it can activate"),
+    ],
+)  # fmt: skip
+def test_software_that_is_not_there_stops_the_job(bash, values, hook, said):
+    settings(bash, **values)
+    code, told, error = bash(f"{hook} bash slurm/00_hello.slurm", **IN_A_JOB)
+    assert (code, told) == (2, "")
+    assert error.splitlines()[-1] == f"slurm/site.sh: {said}"
+
+
+@pytest.mark.parametrize("has", [True, False], ids=["with the project", "of another project"])
+def test_what_was_active_stays_only_where_the_project_is_in_it(bash, has):
+    """As ./hpml chooses: conda's base, active at submission, does not hide .venv."""
+    venv = bash.site.parent.parent / ".venv" / "bin"
+    venv.mkdir(parents=True)
+    (venv / "activate").write_text('echo activated >>"$TOLD"; export PYTHON_EXITS=0')
+    active = {"CONDA_PREFIX": "/opt/conda", "PYTHON_EXITS": "0" if has else "1"}
+    code, told, error = bash("bash slurm/00_hello.slurm", **active, **IN_A_JOB)
+    assert (code, error) == (0, "")
+    assert ("activated" in told) == (not has)
+
+
+def test_what_an_outer_job_left_does_not_reach_srun(bash):
+    left = {"SLURM_MEM_PER_NODE": "8192", "SLURM_MEM_PER_CPU": "1024", "SLURM_CPU_BIND": "quiet",
+            "SLURM_CPU_BIND_LIST": "0x3"}  # fmt: skip
+    script = 'source slurm/site.sh; env | grep -E "^SLURM_(MEM|CPU_BIND)" >"$TOLD"; true'
+    code, told, _ = bash(script, **left, **IN_A_JOB)
+    assert (code, told) == (0, "")
+
+
 def test_modules_are_loaded_first(bash):
     settings(bash, modules="(python/3.11 cuda/12)")
     hook = 'module() { echo "module $*" >>"$TOLD"; }; export -f module; '
