@@ -2012,7 +2012,7 @@ if in_onnx:
         "PyTorch and ONNX Runtime, forward",
         onnx_speed.speeds_picture(
             forward_speeds,
-            f"The runtime gains {gains.alone:.1f} times with one image; the layout {gains.layout:.1f} "
+            f"The runtime gains {gains.alone.factor:.1f} times with one image; the layout {gains.layout.factor:.1f} "
             "times with 64",
         ),
         "Images per second of processor time, forward only, one thread, median of the rounds.",
@@ -2021,10 +2021,10 @@ if in_onnx:
 # %% tags=["nbval-ignore-output"]
 if in_onnx:
     seen = (
-        f"With 1 image, ONNX Runtime is {gains.alone:.1f} times as fast as PyTorch in its "
-        f"usual layout, and {gains.fair_few:.1f} times as fast as PyTorch in `channels_last`. "
-        f"With 64 images, that layout alone makes PyTorch {gains.layout:.1f} times as fast, "
-        f"and ONNX Runtime is {gains.fair_many:.1f} times as fast as that."
+        f"With 1 image, ONNX Runtime is {gains.alone} times as fast as PyTorch in its "
+        f"usual layout, and {gains.fair_few} times as fast as PyTorch in `channels_last`. "
+        f"With 64 images, that layout alone makes PyTorch {gains.layout} times as fast, "
+        f"and ONNX Runtime is {gains.fair_many} times as fast as that."
     )
     conclude(
         gains.held,

@@ -20,12 +20,14 @@ from hpml.horovod.state import State
 from hpml.paths import CHECKOUT
 
 STAND_IN = r"""#!/usr/bin/env bash
-# Python 3.11 as far as ./hpml can tell; files `too_old` and `no_venv` beside it say otherwise.
+# Python 3.11 as far as ./hpml can tell; files `too_old`, `too_new` and `no_venv` beside it say
+# otherwise.
 here=$(dirname "$0")
 echo "$0 $*" >>"$LOG"
 case "$1 ${2:-}" in
   "--version ") echo "Python 3.11.9" ;;
-  "-c "*version_info*) [[ ! -e $here/too_old ]] ;;
+  "-c "*sys.version.split*) [[ ! -e $here/too_new ]] || echo 3.13.5 ;;
+  "-c "*version_info*) [[ ! -e $here/too_old && ! -e $here/too_new ]] ;;
   "-c "*ensurepip*) [[ ! -e $here/no_venv ]] ;;
   "-m venv") mkdir -p "$3/bin" "$3/lib/python3.11/site-packages"; cp "$0" "$3/bin/python" ;;
   "-m pip")
@@ -46,7 +48,8 @@ case "$1 ${2:-}" in
 esac
 """
 # What the script calls besides Python; a PATH with just these has no Python at all.
-TOOLS = ("bash", "env", "dirname", "basename", "mkdir", "rm", "cp", "ls", "flock", "sleep", "c++")
+TOOLS = ("bash", "env", "dirname", "basename", "mkdir", "rm", "cp", "ls", "flock", "sleep", "c++",
+         "readlink")  # fmt: skip
 
 
 # A change in any of these sets up again.
@@ -407,6 +410,41 @@ def test_no_python_is_said_in_one_line_with_the_remedy(machine):
     assert "no Python 3.10, 3.11 or 3.12" in line
     assert "apt install python3" in line
     assert "environment.yml" in line
+
+
+def test_a_newer_python_alone_is_named_with_what_helps(machine):
+    """Debian 13 has 3.13 alone, and apt has no other."""
+    machine.add_python(name="python3")
+    (machine.bin / "too_new").touch()
+    done = machine.run("list")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "Python 3.13.5 is here" in line
+    assert "uv python install 3.12" in line
+    assert "apt" not in line
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_link_finds_its_project(with_python, relative):
+    link = with_python.root.parent / "home" / "hpml"
+    link.parent.mkdir()
+    target = Path("..") / with_python.root.name / "hpml" if relative else with_python.root / "hpml"
+    link.symlink_to(target)
+    done = subprocess.run(
+        [with_python.bin / "bash", link, "list"],
+        env=with_python.environment, cwd="/", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "<list>", done.stderr
+    assert (with_python.root / ".venv").is_dir()
+
+
+def test_help_in_a_new_copy_sets_nothing_up(with_python):
+    done = with_python.run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "./hpml list sets it up" in done.stdout
+    assert not (with_python.root / ".venv").exists()
+    with_python.run("list")
+    assert with_python.run("--help").stdout == "<--help>"
 
 
 def test_a_python_without_the_venv_module_is_said_in_one_line(with_python):

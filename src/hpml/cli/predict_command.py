@@ -29,7 +29,9 @@ def predict(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Images of one rank; default: as published.")
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="ring, double-tree, hierarchical or naive.")] = "ring",
+    algorithm: Annotated[
+        str, typer.Option(help="ring, double-tree, hierarchical or naive.")
+    ] = "ring",
     bucket_mib: Annotated[float, typer.Option(help="MiB of gradients in a message.")] = 25.0,
     overlap: Annotated[
         bool, typer.Option("--overlap/--no-overlap", help="Send while backward still runs.")

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from hpml.measure.clock import with_threads
+from hpml.measure.gain import Gain
 from hpml.modules.m04_frameworks.lecture.onnx_export import IMAGES
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ class Gains(NamedTuple):
     and the runtime gains more with few images."""
 
     held: bool
-    alone: float
-    fair_few: float
-    layout: float
-    fair_many: float
+    alone: Gain
+    fair_few: Gain
+    layout: Gain
+    fair_many: Gain
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Speeds:
     processor: Mapping[int, Mapping[str, Sequence[float]]]
     wall: Mapping[int, Mapping[str, Sequence[float]]]
 
-    def gain(self, batch: int, way: str, base: str = EAGER) -> float:
-        """How many times as fast as `base`, by processor time: the median over the rounds."""
+    def gain(self, batch: int, way: str, base: str = EAGER) -> Gain:
+        """How many times as fast as `base`, by processor time."""
         taken = self.processor[batch]
-        return statistics.median(b / w for b, w in zip(taken[base], taken[way], strict=True))
+        return Gain(tuple(taken[base]), tuple(taken[way]))
 
     def __str__(self) -> str:
         lines = [f"{'':14}{'':30}{'processor':>12}{'wall clock':>14}{'gain':>9}"]
@@ -59,7 +60,7 @@ class Speeds:
                 wall = statistics.median(self.wall[batch][way])
                 lines.append(
                     f"{_images(batch):14}{way:30}{statistics.median(taken):9.2f} ms{wall:11.2f} ms"
-                    f"{self.gain(batch, way):8.2f}×"
+                    f"{self.gain(batch, way).factor:8.2f}×"
                 )
         return "\n".join(lines)
 
@@ -69,7 +70,7 @@ class Speeds:
         few, many = min(self.processor), max(self.processor)
         alone, layout = self.gain(few, RUNTIME), self.gain(many, CHANNELS_LAST)
         fair_few, fair_many = (self.gain(n, RUNTIME, CHANNELS_LAST) for n in (few, many))
-        held = alone > CLEAR and layout > CLEAR and fair_few > fair_many
+        held = min(alone.factor, layout.factor) > CLEAR and fair_few.factor > fair_many.factor
         return Gains(held, alone, fair_few, layout, fair_many)
 
 
