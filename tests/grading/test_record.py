@@ -53,7 +53,7 @@ def test_the_schema_has_every_field_and_no_other() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     result = SCHEMA["properties"]["results"]["items"]
     _described(Record, SCHEMA, optional={"core", "earlier"})
-    _described(Result, result, optional={"world_size", "digest"})
+    _described(Result, result, optional={"world_size", "remark", "digest"})
     _described(ClaimResult, result["properties"]["claims"]["items"], without={"expected"})
     _described(Picture, result["properties"]["pictures"]["items"])
     assert set(result["properties"]["status"]["enum"]) == set(typing.get_args(records.Status))
@@ -63,7 +63,7 @@ def test_the_schema_has_every_field_and_no_other() -> None:
 def test_a_record_from_before_there_was_a_world_size_is_read(record: Callable[..., Record]) -> None:
     data = record().as_json()
     for result in data["results"]:
-        del result["world_size"], result["digest"]
+        del result["world_size"], result["remark"], result["digest"]
     del data["core"], data["earlier"]
     assert records.from_json(data, "here") == record()
 

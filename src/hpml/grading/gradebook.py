@@ -16,6 +16,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,10 +183,13 @@ def _put_mark(grade: Any, result: Result) -> None:
 
 
 def _comment(record: Record, result: Result) -> str | None:
-    """Fixed texts, no text of the answer: nbgrader renders comments as Markdown with HTML."""
+    """Fixed texts and the instructor's remark, no text of the answer: nbgrader renders comments as
+    Markdown with HTML."""
     remarks = [UNSAFE] if record.unsafe else []
     if remark := REMARKS.get(result.status):
         remarks.append(remark)
+    if result.remark:
+        remarks.append(escape(result.remark))
     return " ".join(remarks) or None
 
 

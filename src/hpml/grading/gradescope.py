@@ -69,7 +69,8 @@ def _tests(result: Result, number: str) -> list[dict[str, Any]]:
     made = sum(claim.earned for claim in result.claims)
     worth = sum(claim.points for claim in result.claims)
     if not result.claims or (made, worth) != (result.earned, result.points):
-        output = "" if result.status == "passed" else result.headline
+        why = "" if result.status == "passed" else result.headline
+        output = "\n".join(filter(None, (why, result.remark)))
         return [_test(number, result.title, result.earned, result.points, output, result)]
     return [
         _test(
@@ -81,6 +82,7 @@ def _tests(result: Result, number: str) -> list[dict[str, Any]]:
                 part
                 for part in (
                     result.headline if place == 1 and result.status != "passed" else "",
+                    result.remark if place == 1 else "",
                     claim.message,
                     f"Hint: {claim.hint}" if claim.hint else "",
                 )

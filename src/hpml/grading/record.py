@@ -89,6 +89,7 @@ class Result:
     seconds: float = 0.0
     cause: Cause = "claims"  # of the verdict, see `hpml.checks.verdict.Cause`
     world_size: int | None = None  # of the run that `printed` and `pictures` are of
+    remark: str = ""  # the instructor's, see `overrides`; no record on disk has one
     digest: str = ""  # of the hand-in that the answer is from, where that is not the record's
 
     def __post_init__(self) -> None:

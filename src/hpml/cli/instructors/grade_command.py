@@ -131,8 +131,9 @@ def _write(
     records: "Sequence[Record]", waiting: "Sequence[str]", course: "Course", out: Path
 ) -> int:
     """Print the tables, and write all files."""
-    from hpml.grading import outputs
+    from hpml.grading import outputs, overrides
 
+    records = overrides.applied(records, out)
     _show(records, course, waiting)
     outputs.write_all(records, course, out)
     typer.echo(f"Written: {out} (marks.csv, index.html, feedback/, records/, …)")
