@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -248,7 +249,8 @@ def test_where_time_is_up_for_half_of_the_time_is_too_little_for_the_solution(
     assert asked == [True, False], "the answer has no second try"
     assert f"not done after {limit:g} s" in result.headline
     assert ("own solution was too slow as well" in result.headline) == (cause == "ours")
-    assert {claim.judged for claim in result.claims} == {cause == "limit"}
+    state = "not gradable" if cause == "ours" else "not reached"
+    assert {claim.state for claim in result.claims} == {state}
 
 
 def failing(error: Exception, evidence=None, times: int = 1):
@@ -333,6 +335,26 @@ def in_doubt(*plays: str):
         return Examined(Verdict(check.id, check.title, status, (first, *others), "", seed))
 
     return examine_doubtfully, asked
+
+
+def test_what_waits_for_another_claim_in_the_second_play_fails():
+    examine, _ = in_doubt("in doubt", "in doubt", "holds")
+
+    def then_waits(exercise: str, source: str, seed: int, plays: list[str]) -> Examined:
+        examined = examine(exercise, source, seed)
+        plays.append(source)
+        if len(plays) < 3:
+            return examined
+        first, *others = examined.verdict.claims
+        claims = (replace(first, judged=True, reached=False, message="not judged until"), *others)
+        return Examined(replace(examined.verdict, claims=claims))
+
+    submission = handed_in(global_metrics="mine = 1\n")
+    asks = partial(then_waits, plays=[])
+    (result,) = judged(submission, "global_metrics", examine=asks, unsafe=True).results
+    first = result.claims[0]
+    assert (result.status, first.state) == ("failed", "fails")
+    assert first.message == "another claim failed when it was played again"
 
 
 @pytest.mark.parametrize(
