@@ -176,7 +176,7 @@ def test_what_was_not_reached_is_kept_and_is_not_among_what_was_missed(
     one, none = stopped(True), stopped(False)
     assert records.read(records.write(one, tmp_path)) == one
     assert records.missed([one, one, none]) == [("ddp", 3, 3, "ddp holds this")]
-    assert records.missed([one, none, none]) == [("ddp", 3, 3, "an answer that runs to its end")]
+    assert records.missed([one, none, none]) == [("ddp", 3, 3, "an answer that can be judged")]
 
 
 def test_a_record_with_an_ungradable_part_is_not_complete(record: Callable[..., Record]) -> None:

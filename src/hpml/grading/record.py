@@ -27,7 +27,7 @@ SCHEMA = Path(__file__).with_name("record.schema.json")
 Status = Literal["passed", "failed", "missing", "refused", "not counted", "not gradable"]
 WITHOUT_MARK: tuple[Status, ...] = ("not gradable", "refused", "not counted")  # worst first
 
-JUDGED = "an answer that runs to its end"  # among the names of missed claims
+JUDGED = "an answer that can be judged"  # among the names of missed claims
 
 LONG_TEXTS = ("answer", "printed", "svg", "message", "hint")  # others: one line
 LONGEST_LINE = 2000  # characters
