@@ -88,6 +88,17 @@ def test_stacks_are_shown_on_request_in_text_and_folded_in_html():
     assert "<details><summary>where rank 1 of 2 stood</summary>" in as_html(FAILED)
 
 
+def test_each_state_of_a_claim_has_a_mark_of_its_own():
+    later = ClaimResult("few bytes", False, 1, "not judged until", reached=False)
+    unclear = ClaimResult("in time", False, 1, "no clock here", judged=False)
+    verdict = dataclasses.replace(FAILED, claims=(*FAILED.claims[:2], later, unclear))
+    marks = re.findall(r"^  ([✓✗–?]) ", as_text(verdict), re.MULTILINE)
+    assert marks == ["✓", "✗", "–", "?"]
+    cells = re.findall(r'<td style="color:var\((.*?)\)">(.)</td>', as_html(verdict))
+    assert [mark for _, mark in cells] == marks
+    assert len({colour for colour, _ in cells}) == 4
+
+
 def test_what_was_expected_follows_what_was_seen():
     claim = dataclasses.replace(FAILED.claims[1], message="rank 1 has 3", expected="7")
     verdict = dataclasses.replace(FAILED, claims=(claim,))

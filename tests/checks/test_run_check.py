@@ -125,6 +125,26 @@ def test_an_answer_that_cannot_be_judged_gets_a_sentence_and_no_points(
     assert verdict.headline == headline
     assert verdict.cause == cause
     assert {claim.hint_key for claim in verdict.claims} == {hint}
+    assert {claim.state for claim in verdict.claims} == {"not reached"}
+    assert {claim["reached"] for claim in verdict.record()["claims"]} == {False}
+    until = "not judged until the answer runs to its end"
+    waits = until if cause in ("hang", "raised") else "nothing to judge yet"
+    assert {claim.message for claim in verdict.claims} == {waits}
+
+
+def test_a_claim_that_rests_on_another_is_not_judged_until_that_one_holds():
+    rests = Claim("its mean is right", 2, _sum_is_right)
+    check = dataclasses.replace(CHECK, claims=(CHECK.claims[0], rests, CHECK.claims[1]))
+    verdict = judge(check, RIGHT.replace("dist.all_reduce(result)", "pass"))
+    assert [claim.state for claim in verdict.claims] == ["fails", "not reached", "holds"]
+    assert verdict.headline == "1 of 3 claims fails, 1 was not judged"
+    assert (verdict.status, verdict.earned, verdict.points) == ("failed", 1, 6)
+    text = render.as_text(verdict)
+    assert "  – its mean is right" in text
+    assert "      not judged until the claim above holds\n" in text
+    passed = judge(check, RIGHT)
+    assert (passed.status, passed.earned) == ("passed", 6)
+    assert "reached" not in passed.lasting_record()["claims"][0]
 
 
 def test_a_fault_of_the_check_is_not_the_answers():

@@ -251,6 +251,16 @@ def test_the_summary_names_each_exercise_that_did_not_pass_and_why(made):
     assert words in front.folded
 
 
+def test_a_claim_that_was_not_reached_is_not_called_wrong(made):
+    stopped = verdict("tree", False)
+    later = {"reached": False, "message": "not judged until the claim above holds"}
+    stopped["claims"][1].update(later)
+    _, _, pages = made(solution=[shown({VERDICT: stopped})])
+    page = Elements(pages["03_rings_solution.html"]).folded
+    assert "– not judged" in page
+    assert "✗\N{VARIATION SELECTOR-15} no" not in page
+
+
 def test_an_exercise_that_cannot_be_judged_here_is_named_with_the_reason(made):
     claims = (ClaimResult("on a node", False, 2, "no SLURM here", judged=False),)
     open_ = Verdict("ring", "The ring", "not gradable", claims, "1 cannot be judged here", 7)

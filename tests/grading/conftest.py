@@ -64,7 +64,8 @@ def _result(exercise: str, module: str, points: int, status: str, **fields: obje
         "where": "work.ipynb, cell 3",
         "seconds": 1.25,
     }
-    return Result(exercise, f"Title of {exercise}", module, status, points, held, **made | fields)
+    made |= {"earned": held}
+    return Result(exercise, f"Title of {exercise}", module, status, points, **made | fields)
 
 
 def _record(person: str = "ada", status: dict[str, str] | None = None, **fields: object) -> Record:
@@ -92,6 +93,30 @@ def _record(person: str = "ada", status: dict[str, str] | None = None, **fields:
 def record() -> Callable[..., Record]:
     """`record(person="ada", status={"ddp": "failed"}, **fields)`: a record of module 06."""
     return _record
+
+
+@pytest.fixture
+def stopped() -> Callable[[bool], Record]:
+    """`stopped(True)`: a record of ddp alone, whose second claim waits for its first; with False,
+    both wait for the answer to run to its end."""
+
+    def made(one_fails: bool) -> Record:
+        until = "the claim above holds" if one_fails else "the answer runs to its end"
+        claims = tuple(
+            ClaimResult(
+                f"ddp holds {which}",
+                False,
+                10,
+                "it came as 3 pieces" if reached else f"not judged until {until}",
+                reached=reached,
+            )
+            for which, reached in (("this", one_fails), ("that", False))
+        )
+        cause = "claims" if one_fails else "hang"
+        result = _result("ddp", "06", 20, "failed", earned=0, claims=claims, cause=cause)
+        return _record(results=(result,))
+
+    return made
 
 
 @pytest.fixture

@@ -159,6 +159,17 @@ def test_what_a_claim_says_is_said_once(record: Callable[..., Record], course: C
     assert text.count("does not hold") == 5
 
 
+def test_what_was_not_reached_is_not_called_wrong(
+    stopped: Callable[[bool], Record], course: Course
+) -> None:
+    text = Elements(feedback.person_page(stopped(True), course)).text
+    assert text.count("does not hold") == 1
+    assert text.count("was not judged") == 1
+    assert "Not judged until the claim above holds" in text
+    assert text.count("0 of 10") == 2
+    assert "does not hold" not in Elements(feedback.person_page(stopped(False), course)).text
+
+
 def test_pictures_are_images_in_the_page(record: Callable[..., Record], course: Course) -> None:
     picture = Picture("With 2 ranks", "<svg>\N{SNOWMAN}</svg>")
     (first, *_) = record().results

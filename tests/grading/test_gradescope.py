@@ -88,6 +88,15 @@ def test_every_claim_is_a_test_and_they_make_the_score(
     assert data["tests"][3]["status"] == "passed"
 
 
+def test_a_claim_that_was_not_reached_says_so_and_has_no_points(
+    stopped: Callable[[bool], Record], tmp_path: Path
+) -> None:
+    first, second = written(stopped(True), tmp_path)["tests"]
+    assert first["output"].endswith("\nit came as 3 pieces")
+    assert second["output"] == "– not judged until the claim above holds"
+    assert (second["status"], second["score"], second["max_score"]) == ("failed", 0, 10)
+
+
 def test_claims_that_do_not_make_the_mark_are_not_sent_as_if_they_did(
     record: Callable[..., Record], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -248,7 +249,8 @@ def test_where_time_is_up_for_half_of_the_time_is_too_little_for_the_solution(
     assert asked == [True, False], "the answer has no second try"
     assert f"not done after {limit:g} s" in result.headline
     assert ("own solution was too slow as well" in result.headline) == (cause == "ours")
-    assert {claim.judged for claim in result.claims} == {cause == "limit"}
+    state = "not gradable" if cause == "ours" else "not reached"
+    assert {claim.state for claim in result.claims} == {state}
 
 
 def failing(error: Exception, evidence=None, times: int = 1):
@@ -335,6 +337,26 @@ def in_doubt(*plays: str):
     return examine_doubtfully, asked
 
 
+def test_what_waits_for_another_claim_in_the_second_play_fails():
+    examine, _ = in_doubt("in doubt", "in doubt", "holds")
+
+    def then_waits(exercise: str, source: str, seed: int, plays: list[str]) -> Examined:
+        examined = examine(exercise, source, seed)
+        plays.append(source)
+        if len(plays) < 3:
+            return examined
+        first, *others = examined.verdict.claims
+        claims = (replace(first, judged=True, reached=False, message="not judged until"), *others)
+        return Examined(replace(examined.verdict, claims=claims))
+
+    submission = handed_in(global_metrics="mine = 1\n")
+    asks = partial(then_waits, plays=[])
+    (result,) = judged(submission, "global_metrics", examine=asks, unsafe=True).results
+    first = result.claims[0]
+    assert (result.status, first.state) == ("failed", "fails")
+    assert first.message == "another claim failed when it was played again"
+
+
 @pytest.mark.parametrize(
     ("plays", "status", "asked"),
     [
@@ -364,6 +386,21 @@ def test_what_the_machine_lacks_is_asked_of_the_solution_once():
         (result,) = judge.record(handed_in(global_metrics="mine = 1\n")).results
         assert result.status == "not gradable"
     assert asked == ["answer", "solution", "answer"]
+
+
+def test_what_the_machine_cannot_judge_costs_nothing_where_another_claim_fails():
+    examine, _ = in_doubt("in doubt", "in doubt")
+
+    def one_fails(exercise: str, source: str, seed: int) -> Examined:
+        verdict = examine(exercise, source, seed).verdict
+        first, second, *others = verdict.claims
+        second = replace(second, passed=False, message="too little")
+        return Examined(replace(verdict, status="failed", claims=(first, second, *others)))
+
+    submission = handed_in(global_metrics="mine = 1\n")
+    (result,) = judged(submission, "global_metrics", examine=one_fails, unsafe=True).results
+    assert (result.status, result.has_mark) == ("not gradable", False)
+    assert [claim.state for claim in result.claims[:2]] == ["not gradable", "fails"]
 
 
 def test_a_picture_that_cannot_be_drawn_costs_nothing(monkeypatch):

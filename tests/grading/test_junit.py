@@ -79,6 +79,18 @@ def test_missing_is_a_failure_and_not_gradable_an_error(record: Callable[..., Re
     assert root[0].find("properties/property[@name='earned']") is None
 
 
+def test_a_claim_that_was_not_reached_is_a_failure_of_a_type_of_its_own(
+    stopped: Callable[[bool], Record],
+) -> None:
+    root = parsed([stopped(True)])
+    assert outcomes(root) == {
+        ("ddp", "ddp holds this"): ("failure", "failed"),
+        ("ddp", "ddp holds that"): ("failure", "not reached"),
+    }
+    last = root.findall("testsuite/testcase/failure")[-1]
+    assert last.get("message") == "not judged until the claim above holds"
+
+
 def test_not_gradable_is_an_error_even_where_each_claim_was_judged(
     record: Callable[..., Record],
 ) -> None:

@@ -54,16 +54,19 @@ def test_the_schema_has_every_field_and_no_other() -> None:
     result = SCHEMA["properties"]["results"]["items"]
     _described(Record, SCHEMA, optional={"core", "earlier"})
     _described(Result, result, optional={"world_size", "remark", "digest"})
-    _described(ClaimResult, result["properties"]["claims"]["items"], without={"expected"})
+    claim = result["properties"]["claims"]["items"]
+    _described(ClaimResult, claim, without={"expected"}, optional={"reached"})
     _described(Picture, result["properties"]["pictures"]["items"])
     assert set(result["properties"]["status"]["enum"]) == set(typing.get_args(records.Status))
     assert set(result["properties"]["cause"]["enum"]) == set(typing.get_args(Cause))
 
 
-def test_a_record_from_before_there_was_a_world_size_is_read(record: Callable[..., Record]) -> None:
+def test_a_record_from_before_some_fields_is_read(record: Callable[..., Record]) -> None:
     data = record().as_json()
     for result in data["results"]:
         del result["world_size"], result["remark"], result["digest"]
+        for claim in result["claims"]:
+            del claim["reached"]
     del data["core"], data["earlier"]
     assert records.from_json(data, "here") == record()
 
@@ -165,6 +168,15 @@ def test_the_most_missed_come_first_with_the_claim_that_was_missed(
         ("ddp", 2, 3, "ddp holds that"),
         ("shard_sampler", 1, 3, "shard_sampler holds that"),
     ]
+
+
+def test_what_was_not_reached_is_kept_and_is_not_among_what_was_missed(
+    record: Callable[..., Record], stopped: Callable[[bool], Record], tmp_path: Path
+) -> None:
+    one, none = stopped(True), stopped(False)
+    assert records.read(records.write(one, tmp_path)) == one
+    assert records.missed([one, one, none]) == [("ddp", 3, 3, "ddp holds this")]
+    assert records.missed([one, none, none]) == [("ddp", 3, 3, "an answer that can be judged")]
 
 
 def test_a_record_with_an_ungradable_part_is_not_complete(record: Callable[..., Record]) -> None:

@@ -1,16 +1,22 @@
 """Format a verdict: text for a terminal, HTML for a notebook. Both escape everything."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from hpml.checks.library_frames import folded
 from hpml.checks.source_lines import Place, in_the_cell, quotes
-from hpml.checks.verdict import Cause, ClaimResult, Verdict
+from hpml.checks.verdict import Cause, ClaimResult, State, Verdict
 from hpml.files.sanitize import plain, short
 
 WIDTH = 96
 _MARKS = {"passed": "✓", "failed": "✗", "not gradable": "?"}
+_CLAIM_MARKS: Mapping[State, str] = {
+    "holds": "✓",
+    "fails": "✗",
+    "not reached": "–",
+    "not gradable": "?",
+}
 
 
 def explained(
@@ -68,8 +74,9 @@ def as_text(verdict: Verdict, stacks: bool = False, place: Place = in_the_cell) 
         lines.extend("    " + short(plain(row), WIDTH - 4) for row in verdict.calls.split("\n"))
     for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
         points = f"{claim.earned}/{claim.points}"
-        mark = "✓" if claim.passed else "✗" if claim.judged else "?"
-        lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
+        lines.append(
+            f"  {_CLAIM_MARKS[claim.state]} {claim.name:<{WIDTH - 5 - len(points)}} {points}"
+        )
         if message:
             add(message, 6)
             quote(message, 8)
@@ -99,10 +106,10 @@ def _with_ranks(verdict: Verdict) -> str:
 # read has a contrast of 7:1 and more on the theme's background, marks 4.5:1.
 _STYLE = """<style>
 .hpml-verdict{max-width:52rem;margin:.4rem 0;font-size:13px;line-height:1.45;
- --hpml-passed:#1a7f37;--hpml-failed:#b35900;--hpml-open:#6e40c9;
+ --hpml-passed:#1a7f37;--hpml-failed:#b35900;--hpml-open:#6e40c9;--hpml-later:#57606a;
  border-left:4px solid var(--hpml-tone);padding:.1rem 0 .1rem .8rem}
 [data-jp-theme-light="false"] .hpml-verdict{--hpml-passed:#56d364;--hpml-failed:#f0883e;
- --hpml-open:#bc8cff}
+ --hpml-open:#bc8cff;--hpml-later:#9198a1}
 .hpml-verdict table{border-collapse:collapse;width:100%;margin:.3rem 0;table-layout:auto}
 .hpml-verdict td{padding:.15rem .5rem;text-align:left!important;vertical-align:top;border:0;
  white-space:normal}
@@ -119,10 +126,12 @@ _TONES = {
     "failed": "var(--hpml-failed)",
     "not gradable": "var(--hpml-open)",
 }
-
-
-def _tone(claim: ClaimResult) -> str:
-    return _TONES["passed" if claim.passed else "failed" if claim.judged else "not gradable"]
+_CLAIM_TONES: Mapping[State, str] = {
+    "holds": _TONES["passed"],
+    "fails": _TONES["failed"],
+    "not reached": "var(--hpml-later)",
+    "not gradable": _TONES["not gradable"],
+}
 
 
 def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
@@ -132,14 +141,13 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
     """
     rows = []
     for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
-        mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         more = ""
         if message:
             more += f'<div class="m">{_safe(message)}</div>{_quoted(message, verdict)}'
         if hint:
             more += f'<div class="m"><b>Hint.</b> {_safe(hint)}</div>'
         rows.append(
-            f'<tr><td style="color:{_tone(claim)}">{mark}</td>'
+            f'<tr><td style="color:{_CLAIM_TONES[claim.state]}">{_CLAIM_MARKS[claim.state]}</td>'
             f"<td>{escape(claim.name)}{more}</td>"
             f'<td class="n">{claim.earned} / {claim.points}</td></tr>'
         )

@@ -16,7 +16,7 @@ from hpml.checks.printed import printed
 from hpml.checks.reconcile import LEDGER, unreconciled
 from hpml.checks.registry import find
 from hpml.checks.source_lines import lines_named
-from hpml.checks.verdict import Cause, ClaimResult, Status, Verdict
+from hpml.checks.verdict import Cause, ClaimResult, Verdict, in_building_order, outcome
 from hpml.errors import UserError
 from hpml.files.sanitize import one_line
 from hpml.ranks import Evidence
@@ -157,17 +157,11 @@ def examine(
                 )
             runs.append(run)
     try:
-        claims = tuple(_decide(check, claim, runs) for claim in check.claims)
+        claims = in_building_order([_decide(check, claim, runs) for claim in check.claims])
     except Exception as error:
         return Examined(_not_gradable(check, _one_line(error), seed), runs[-1].evidence, error)
-    unjudged = [claim for claim in claims if not claim.judged]
-    failed = [claim for claim in claims if not claim.passed and claim.judged]
-    status: Status = "failed" if failed else "not gradable" if unjudged else "passed"
-    headline = f"{sum(claim.passed for claim in claims)} of {len(claims)} claims hold"
-    if status == "passed":
-        headline = "every claim holds"
-    elif unjudged:
-        headline += f", {len(unjudged)} cannot be judged here"
+    status, headline = outcome(claims)
+    failed = [claim for claim in claims if claim.state == "fails"]
     wrong_at = failed[0].world_size if failed else None
     shown = next((run for run in runs if run.world_size == wrong_at), runs[-1])
     if check.worlds == (1,):  # "with 1 rank: network of 16 ranks" would only confuse
@@ -287,15 +281,14 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
             headline = f"{check.id}: your answer does not define {raised.message}"
             return _unwritten(check, headline, seed, "missing name")
         if hint := _RULES.get(raised.kind):
-            problem = Problem("not judged: the answer does not keep to the rules", hint)
+            problem = Problem("not judged until the answer keeps to the rules", hint)
             return _unjudged(check, f"{check.id}: {raised.message}", seed, "not allowed", problem)
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
     headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
     hint = hint_key(evidence, check.hints, max(check.worlds))
-    problem = Problem("not judged: the ranks did not all return", hint)
+    problem = Problem("not judged until the answer runs to its end", hint)
     claims = tuple(
-        replace(_failed(check, claim, problem, None), world_size=run.world_size)
-        for claim in check.claims
+        replace(claim, world_size=run.world_size) for claim in _not_reached(check, problem)
     )
     stacks = {f"rank {rank} of {evidence.world_size}": t for rank, t in diagnosis.stacks.items()}
     return Verdict(check.id, check.title, "failed", claims, headline, seed, stacks, diagnosis.kind)
@@ -306,8 +299,15 @@ def _unwritten(check: Check, headline: str, seed: int, cause: Cause) -> Verdict:
 
 
 def _unjudged(check: Check, headline: str, seed: int, cause: Cause, problem: Problem) -> Verdict:
-    claims = tuple(_failed(check, claim, problem, None) for claim in check.claims)
+    claims = _not_reached(check, problem)
     return Verdict(check.id, check.title, "failed", claims, headline, seed, cause=cause)
+
+
+def _not_reached(check: Check, problem: Problem) -> tuple[ClaimResult, ...]:
+    """All claims, where none was judged: each with what has to hold first, and its hint."""
+    return tuple(
+        replace(_failed(check, claim, problem, None), reached=False) for claim in check.claims
+    )
 
 
 def _not_gradable(check: Check, why: str, seed: int) -> Verdict:

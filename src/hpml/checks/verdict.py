@@ -1,5 +1,7 @@
 """The outcome of a check: claims with points, or "not gradable" for a fault that is ours."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +11,9 @@ from typing import Any, Literal
 # "ours": a fault that is not the answer's. The others are `hpml.ranks.evidence.Diagnosis.kind`: the
 # launch ended so, and no claim was judged.
 Status = Literal["passed", "failed", "not gradable"]
+# Of a claim. "not reached": not judged until something else holds, a claim above or that the answer
+# runs to its end; 0 points. "not gradable": this machine cannot judge it.
+State = Literal["holds", "fails", "not reached", "not gradable"]
 Cause = Literal[
     "claims",
     "unwritten",
@@ -48,6 +53,7 @@ class ClaimResult:
     world_size: int | None = None
     judged: bool = True  # False: this machine cannot judge it; `message` is the reason
     expected: str = ""  # what should have been seen; for the learner's own check alone
+    reached: bool = True  # False: not judged yet; `message` is what has to hold first
 
     def __post_init__(self) -> None:
         for name in ("message", "expected"):
@@ -58,9 +64,60 @@ class ClaimResult:
         return self.points if self.passed else 0
 
     @property
+    def state(self) -> State:
+        if self.passed:
+            return "holds"
+        if not self.judged:
+            return "not gradable"
+        return "fails" if self.reached else "not reached"
+
+    @property
     def full_message(self) -> str:
         """What was seen and what was expected: for the learner's own check, and for authors."""
         return f"{self.message}, expected {self.expected}" if self.expected else self.message
+
+
+def in_building_order(claims: Sequence[ClaimResult]) -> tuple[ClaimResult, ...]:
+    """The claims, of which those that only repeat the reason of one above are not reached.
+
+    A judge that cannot look for its own claim returns the Problem of the claim that it builds on.
+    """
+    found: list[ClaimResult] = []
+    reasons: dict[tuple[object, ...], str] = {}  # of the claims that fail, and their names
+    above = ""  # the last of these, if nothing below it holds
+    for claim in claims:
+        if claim.state == "fails":
+            reason = (claim.message, claim.expected, claim.hint_key, claim.world_size)
+            first = reasons.setdefault(reason, claim.name)
+            if first != claim.name:
+                which = "the claim above" if first == above else f'"{first}"'
+                claim = ClaimResult(
+                    claim.name,
+                    False,
+                    claim.points,
+                    f"not judged until {which} holds",
+                    reached=False,
+                )
+        if claim.state != "not reached":
+            above = claim.name if claim.state == "fails" else ""
+        found.append(claim)
+    return tuple(found)
+
+
+def outcome(claims: Sequence[ClaimResult]) -> tuple[Status, str]:
+    """The status and the headline of a verdict with these claims."""
+    number = Counter(claim.state for claim in claims)
+    failed, later, unclear = number["fails"], number["not reached"], number["not gradable"]
+    status: Status = "failed" if failed or later else "not gradable" if unclear else "passed"
+    if status == "passed":
+        return status, "every claim holds"
+    headline = f"{number['holds']} of {len(claims)} claims hold"
+    if later:
+        headline = f"{failed} of {len(claims)} claims {'fails' if failed == 1 else 'fail'}"
+        headline += f", {later} {'was' if later == 1 else 'were'} not judged"
+    if unclear:
+        headline += f", {unclear} cannot be judged here"
+    return status, headline
 
 
 @dataclass(frozen=True)
@@ -117,4 +174,7 @@ class Verdict:
     def lasting_record(self) -> dict[str, Any]:
         """`record` without what differs each time that the same answer is judged."""
         each_time = ("seed", "shown_at", "case", "printed", "lines", "calls")
-        return {name: value for name, value in self.record().items() if name not in each_time}
+        lasting = {name: value for name, value in self.record().items() if name not in each_time}
+        for claim in lasting["claims"]:
+            del claim["reached"]  # committed notebooks do not have it: all were, where none failed
+        return lasting

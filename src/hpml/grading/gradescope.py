@@ -83,7 +83,7 @@ def _tests(result: Result, number: str) -> list[dict[str, Any]]:
                 for part in (
                     result.headline if place == 1 and result.status != "passed" else "",
                     result.remark if place == 1 else "",
-                    claim.message,
+                    f"– {claim.message}" if claim.state == "not reached" else claim.message,
                     f"Hint: {claim.hint}" if claim.hint else "",
                 )
                 if part

@@ -24,8 +24,7 @@ from hpml.checks import find
 from hpml.checks.contract import Check
 from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, examine
-from hpml.checks.verdict import Cause, ClaimResult, Verdict
-from hpml.checks.verdict import Status as CheckStatus
+from hpml.checks.verdict import Cause, ClaimResult, Verdict, outcome
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import course_answers, secret
@@ -128,7 +127,7 @@ class Judge:
             exercise=exercise,
             title=verdict.title,
             module=self.course.module_of(exercise).id,
-            status=verdict.status,
+            status=_status(verdict),
             points=verdict.points,
             earned=verdict.earned,
             headline=verdict.headline,
@@ -272,6 +271,12 @@ class _Boxes:
         self._box = None
 
 
+def _status(verdict: Verdict) -> Status:
+    """As the verdict's; but what this machine cannot judge costs nothing, whatever else fails."""
+    in_doubt = verdict.cause == "claims" and _doubtful(verdict)
+    return "not gradable" if in_doubt else verdict.status
+
+
 def _doubtful(verdict: Verdict) -> set[str]:
     """The claims that could not be judged."""
     return {claim.name for claim in verdict.claims if not claim.judged}
@@ -279,6 +284,8 @@ def _doubtful(verdict: Verdict) -> set[str]:
 
 def _settled(claim: ClaimResult) -> ClaimResult:
     """A claim that was played twice: in doubt, it fails."""
+    if claim.state == "not reached":  # what it waits for may have held in the first play
+        return replace(claim, reached=True, message="another claim failed when it was played again")
     if claim.judged:
         return claim
     message = f"{claim.message}; of the course's own solution this could be judged"
@@ -287,10 +294,7 @@ def _settled(claim: ClaimResult) -> ClaimResult:
 
 def _with_claims(verdict: Verdict, claims: Sequence[ClaimResult]) -> Verdict:
     """The verdict with other claims, of the status that follows from them."""
-    failed = any(claim.judged and not claim.passed for claim in claims)
-    unjudged = any(not claim.judged for claim in claims)
-    status: CheckStatus = "failed" if failed else "not gradable" if unjudged else "passed"
-    headline = f"{sum(claim.passed for claim in claims)} of {len(claims)} claims hold"
+    status, headline = outcome(claims)
     return replace(verdict, claims=tuple(claims), status=status, headline=headline)
 
 
@@ -298,7 +302,7 @@ def _charged_to_the_answer(verdict: Verdict, headline: str, cause: Cause) -> Ver
     """The verdict on an answer that cannot be judged by its own fault: 0 points."""
     message = f"not judged: {headline}"
     claims = tuple(
-        replace(claim, passed=False, judged=True, message=message, expected="")
+        replace(claim, passed=False, judged=True, reached=False, message=message, expected="")
         for claim in verdict.claims
     )
     return replace(verdict, status="failed", claims=claims, headline=headline, cause=cause)
@@ -311,7 +315,7 @@ def _charged_to_the_machine(verdict: Verdict) -> Verdict:
         f"solution was too slow as well: {verdict.headline}"
     )
     claims = tuple(
-        replace(claim, passed=False, judged=False, hint="", hint_key="", expected="")
+        replace(claim, passed=False, judged=False, reached=True, hint="", hint_key="", expected="")
         for claim in verdict.claims
     )
     return replace(verdict, status="not gradable", claims=claims, headline=headline, cause="ours")

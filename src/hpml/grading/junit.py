@@ -1,8 +1,9 @@
 """Records as one JUnit XML file, for continuous integration and learning platforms.
 
 A test suite per person, a test case per claim. A claim that does not hold is a <failure>, and so is
-a missing answer (type "missing"; not <skipped>, since it costs its points). What has no mark is an
-<error> with its status as the type: in JUnit, the test itself could not be done.
+one that was not judged until another holds (type "not reached") and a missing answer (type
+"missing"): not <skipped>, since they cost their points. What has no mark is an <error> with its
+status as the type: in JUnit, the test itself could not be done.
 """
 
 from collections.abc import Iterable
@@ -82,8 +83,10 @@ def _kind(result: Result, claim: ClaimResult) -> tuple[str, str] | None:
     """Tag and type of a claim's outcome; None if it holds."""
     if claim.passed:
         return None
-    if not claim.judged:
+    if claim.state == "not gradable":
         return "error", "not gradable"
+    if claim.state == "not reached":
+        return "failure", "not reached"
     return "failure", "missing" if result.status == "missing" else "failed"
 
 

@@ -27,6 +27,8 @@ SCHEMA = Path(__file__).with_name("record.schema.json")
 Status = Literal["passed", "failed", "missing", "refused", "not counted", "not gradable"]
 WITHOUT_MARK: tuple[Status, ...] = ("not gradable", "refused", "not counted")  # worst first
 
+JUDGED = "an answer that can be judged"  # among the names of missed claims
+
 LONG_TEXTS = ("answer", "printed", "svg", "message", "hint")  # others: one line
 LONGEST_LINE = 2000  # characters
 
@@ -229,7 +231,8 @@ def write_whole(path: Path, data: bytes) -> None:
 def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
     """Missed exercises, most missed first: (id, missed by, of how many, claim most missed).
 
-    Of those who tried: who has no answer or no mark does not count.
+    Of those who tried: who has no answer or no mark does not count. Nor do claims that were not
+    reached: an answer of which no claim was judged lacks `JUDGED`.
     """
     tried: dict[str, int] = {}
     lost: dict[str, int] = {}
@@ -243,9 +246,9 @@ def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
                 continue
             lost[result.exercise] = lost.get(result.exercise, 0) + 1
             of = claims.setdefault(result.exercise, {})
-            for claim in result.claims:
-                if not claim.passed:
-                    of[claim.name] = of.get(claim.name, 0) + 1
+            failed = [claim.name for claim in result.claims if claim.state == "fails"]
+            for name in failed or [JUDGED] * bool(result.claims):
+                of[name] = of.get(name, 0) + 1
     found = [
         (
             exercise,

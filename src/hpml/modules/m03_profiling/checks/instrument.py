@@ -196,7 +196,8 @@ def right_steps(run: Run) -> Problem | None:
                 return Problem(f"the {part} of step {step} is {where}", "step_place")
             seen.add((step, part))
         if len(seen) < len(asked) * len(PARTS):
-            return Problem("the trace lacks operators of a step that is marked", "shapes", expected)
+            seen_less = "the trace lacks operators of a step that is marked"
+            return has_shapes(run) or Problem(seen_less, "shapes", expected)
     return None
 
 
@@ -216,7 +217,7 @@ def names_parts(run: Run) -> Problem | None:
     for trace, given in zip(found, run.inputs[STAGE], strict=True):
         at = {(step, part): when for step, part, when in moments(trace, given["tickets"])}
         if not at:
-            return Problem("without shapes, nobody can tell the operators' parts", "shapes")
+            return has_shapes(run)  # without shapes, nobody can tell the operators' parts
         for number in sorted(trace.steps):
             if problem := wrong_names(trace, number, at):
                 return problem
