@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hpml.checks.verdict import Verdict
 
 MANY = 4  # files, which one line need not name
-WIDTH = 96  # of a verdict, see hpml.checks.render
 CODES = {"passed": DONE, "failed": FAILED, "not gradable": NOT_GRADABLE}
 
 Named = Annotated[
@@ -113,26 +112,9 @@ def hint(
 ) -> None:
     """A hint: first how to start, then, call by call, what helps with what failed last time, and
     how to go on, from a question to nearly the lines."""
-    from hpml.checks import hint_texts
-    from hpml.course import progress
+    from hpml.course import hints
 
-    known = {
-        **hint_texts.general(),
-        **hint_texts.of(exercise),
-        **hint_texts.steps(exercise),
-    }
-    following = progress.next_hint(exercise, known)
-    again = f"./hpml hint {exercise}"
-    if following is None:
-        typer.echo(
-            "That was the last one. Check your answer again: what then fails has its own hints.\n"
-            f"From the first hint on: {again}"
-        )
-        return
-    key, left = following
-    typer.echo(_wrap(known[key]))
-    if left:
-        typer.echo(f"\n{left} more: {again}")
+    typer.echo(hints.following(exercise, f"./hpml hint {exercise}"))
 
 
 def watch(files: Watched = None) -> int:
@@ -324,9 +306,3 @@ def _format_verdict(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
         if verdict.stacks and not stacks:
             lines.append("  Where each rank stood: the same with --stacks")
     return "\n".join(lines) + "\n"
-
-
-def _wrap(text: str) -> str:
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, WIDTH))
