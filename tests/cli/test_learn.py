@@ -102,6 +102,18 @@ def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> N
     assert hints[4].startswith("That was the last one.")
 
 
+def test_the_courses_answer_comes_after_the_last_hint(hpml) -> None:
+    refused = hpml("answer", "hello_ranks")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("3 hints are left: ./hpml hint hello_ranks\n")
+    for _ in range(3):
+        hpml("hint", "hello_ranks")
+    shown = hpml("answer", "hello_ranks")
+    assert shown.stdout.startswith(
+        "The course's own answer to hello_ranks:\n\n%%answer hello_ranks"
+    )
+
+
 def test_a_script_without_a_marker_is_the_answer_as_a_whole(hpml, tmp_path: Path) -> None:
     write(tmp_path / "mine.py", "def hello(n:\n")
     checked = hpml("check", "mine.py", "--id", "hello_ranks")

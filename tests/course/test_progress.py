@@ -112,6 +112,14 @@ def test_a_hint_that_no_longer_exists_is_passed_over() -> None:
     assert [progress.next_hint("ring", HINTS) for _ in range(2)] == [("start", 0), None]
 
 
+def test_a_file_of_before_the_answers_is_read(own_home: Path) -> None:
+    progress.record(verdict("ring", "passed"))
+    kept = json.loads((own_home / "progress.json").read_text())
+    del kept["exercises"]["ring"]["hints_ended"], kept["exercises"]["ring"]["answer_first"]
+    (own_home / "progress.json").write_text(json.dumps(kept))
+    assert progress.read()["ring"]["passed"]
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"exercises": {"ring": 3}}', "\x00"])
 def test_an_unreadable_file_is_put_aside(own_home: Path, content: str) -> None:
     (own_home / "progress.json").write_text(content)

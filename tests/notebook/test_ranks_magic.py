@@ -326,6 +326,20 @@ def test_a_notebook_has_the_hints_of_the_terminal_and_they_go_on_in_either(run, 
     assert run("check.hint('read_queue')")[0].startswith("That was the last one.")
 
 
+def test_a_notebook_has_the_courses_answer_and_compares_it_with_the_cell_that_was_run(run):
+    run("%%answer job_script\ndef mine():\n    return 1")
+    _, error = run("check.answer('job_script')")
+    assert (
+        str(error)
+        == 'job_script has not passed yet, and 3 hints are left: check.hint("job_script")'
+    )
+    for _ in range(3):
+        run("check.hint('job_script')")
+    shown, _ = run("check.answer('job_script')")
+    assert "The course's own answer to job_script:" in shown
+    assert "-def mine():" in shown.splitlines()
+
+
 def test_each_exercise_notebook_says_how_to_get_a_hint():
     course = schedule.load()
     for module in course.modules:

@@ -52,6 +52,9 @@ COMMANDS = {
     "list": Command("learn_command", "list_", "Modules, exercises and your progress.", "Exercises"),
     "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
+    "answer": Command(
+        "learn_command", "answer", "The course's own answer, once yours passes.", "Exercises"
+    ),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
     "restore": Command("learn_command", "restore", "A notebook as it was handed out.", "Exercises"),
     "grade": Command(

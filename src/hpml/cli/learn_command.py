@@ -1,4 +1,4 @@
-"""./hpml list, check, hint, watch: the exercises, for a learner who prefers the terminal."""
+"""./hpml list, check, hint, answer, watch: the exercises, for who prefers the terminal."""
 
 import json
 import sys
@@ -115,6 +115,17 @@ def hint(
     from hpml.course import hints
 
     typer.echo(hints.following(exercise, f"./hpml hint {exercise}"))
+
+
+def answer(
+    exercise: Annotated[str, typer.Argument(metavar="ID", help="The exercise, as in ./hpml list.")],
+) -> None:
+    """The course's own answer with its reasons, and what leads to it from yours: once yours has
+    passed, or you have read the last hint."""
+    from hpml.course import reference, schedule
+
+    opened = reference.opened(schedule.load(), exercise, f"./hpml hint {exercise}")
+    typer.echo(opened.as_text())
 
 
 def watch(files: Watched = None) -> int:

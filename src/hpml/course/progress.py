@@ -1,8 +1,8 @@
 """What a learner has done so far, kept in HPML_HOME/progress.json.
 
 One entry per exercise that was checked or whose hint was read: the best points, whether it was
-passed, the hints for the last check's failures, and the hints already read. A pass stays a pass
-when a later try fails.
+passed, the hints for the last check's failures, the hints already read, and whether the course's
+answer was read before a pass. A pass stays a pass when a later try fails.
 """
 
 import fcntl
@@ -29,6 +29,8 @@ class Entry(TypedDict):
     passed: bool
     failed_hints: list[str]  # of the last try, in the order of its claims
     read_hints: list[str]
+    hints_ended: bool  # the last hint was read once
+    answer_first: bool  # the course's answer was read before a pass; nothing depends on it
 
 
 def read() -> dict[str, Entry]:
@@ -61,13 +63,27 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
     """
     with _changing() as progress:
         entry = progress.setdefault(exercise, _fresh())
-        queue = list(dict.fromkeys(["start", *entry["failed_hints"], *hint_texts.STEPS]))
-        unread = [key for key in queue if key in known and key not in entry["read_hints"]]
+        unread = _unread(entry, known)
         if not unread:
             entry["read_hints"] = []
             return None
         entry["read_hints"].append(unread[0])
+        entry["hints_ended"] = entry["hints_ended"] or len(unread) == 1
         return unread[0], len(unread) - 1
+
+
+def open_answer(exercise: str, known: dict[str, str]) -> int:
+    """How many hints are to be read before the course's answer: none after a pass, or once the last
+    hint was read. Then it is noted that the answer is read.
+
+    `known` are the check's hints by key.
+    """
+    with _changing() as progress:
+        entry = progress.setdefault(exercise, _fresh())
+        done = entry["passed"] or entry["hints_ended"]
+        left = 0 if done else len(_unread(entry, known))
+        entry["answer_first"] = entry["answer_first"] or not (left or entry["passed"])
+        return left
 
 
 def core_path(course: Course) -> str:
@@ -134,8 +150,21 @@ def standing(course: Course, exercise: str) -> str:
     return f"{count}; next: {following.id} ({what}){where}"
 
 
+def _unread(entry: Entry, known: dict[str, str]) -> list[str]:
+    queue = dict.fromkeys(["start", *entry["failed_hints"], *hint_texts.STEPS])
+    return [key for key in queue if key in known and key not in entry["read_hints"]]
+
+
 def _fresh() -> Entry:
-    return Entry(earned=0, points=0, passed=False, failed_hints=[], read_hints=[])
+    return Entry(
+        earned=0,
+        points=0,
+        passed=False,
+        failed_hints=[],
+        read_hints=[],
+        hints_ended=False,
+        answer_first=False,
+    )
 
 
 def _path() -> Path:
@@ -162,6 +191,8 @@ def _entry(kept: dict[str, Any]) -> Entry:
         passed=bool(kept["passed"]),
         failed_hints=[str(key) for key in kept["failed_hints"]],
         read_hints=[str(key) for key in kept["read_hints"]],
+        hints_ended=bool(kept.get("hints_ended")),  # older files lack it
+        answer_first=bool(kept.get("answer_first")),
     )
 
 

@@ -71,7 +71,8 @@ def answer(line: str, cell: str) -> None:
 
 
 class _Checking:
-    """`check("ddp")` judges the answer to an exercise; `check.hint()` then gives a hint."""
+    """`check("ddp")` judges the answer to an exercise; `check.hint()` then gives a hint,
+    and `check.answer()` after a pass the course's own answer."""
 
     def __init__(self) -> None:
         self._last = ""  # the exercise that was checked last
@@ -123,13 +124,31 @@ class _Checking:
         how to start, then what helps with what failed, and how to go on."""
         from hpml.course import hints
 
-        exercise = exercise or self._last
-        if not exercise:
-            raise NotYet('nothing was checked here yet: name the exercise, check.hint("ddp")')
+        exercise = self._meant(exercise, "hint")
         try:
             print(hints.following(exercise, f'check.hint("{exercise}")'))
         except UserError as error:
             raise NotYet(str(error)) from None
+
+    def answer(self, exercise: str | None = None) -> None:
+        """Show the course's own answer, and what leads to it from yours: once yours has passed, or
+        you have read the last hint."""
+        from hpml.course import reference, schedule
+
+        exercise = self._meant(exercise, "answer")
+        own = _answers[exercise].source if exercise in _answers else None
+        hint = f'check.hint("{exercise}")'
+        try:
+            opened = reference.opened(schedule.load(), exercise, hint, own)
+        except UserError as error:
+            raise NotYet(str(error)) from None
+        both = {"text/plain": opened.as_text(), "text/markdown": opened.as_markdown()}
+        display(both, raw=True)
+
+    def _meant(self, exercise: str | None, what: str) -> str:
+        if not (exercise or self._last):
+            raise NotYet(f'nothing was checked here yet: name the exercise, check.{what}("ddp")')
+        return exercise or self._last
 
 
 check = _Checking()
