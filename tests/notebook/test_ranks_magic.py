@@ -300,6 +300,16 @@ def test_which_text_is_judged_is_named_where_it_may_not_be_the_cells(run, tmp_pa
     assert taken.note(shell) == ""
 
 
+def test_a_check_of_nothing_is_of_the_answer_that_was_run_last(run):
+    run("%%answer read_queue\ndef broken(:")
+    run("%%answer hello_ranks\ndef broken(:")
+    run("%%answer read_queue\ndef broken(:")
+    _, error = run("check()")
+    assert str(error).startswith("read_queue: not valid Python")
+    notebook._answers.clear()
+    assert "this kernel has no answer yet" in str(run("check()")[1])
+
+
 def test_a_failed_check_tells_how_to_repeat_it(run):
     run("%%answer hello_ranks\ndef nothing():\n    pass")
     _, error = run("check('hello_ranks', seed=5)")

@@ -18,10 +18,11 @@ MANY = 4  # files, which one line need not name
 CODES = {"passed": DONE, "failed": FAILED, "not gradable": NOT_GRADABLE}
 
 Named = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
-        metavar="ID|FILE…",
-        help="Exercises, whose answers are found in exercises/; or notebooks and .py scripts.",
+        metavar="[ID|FILE]…",
+        help="Exercises, whose answers are found in exercises/; or notebooks and .py scripts. "
+        "None: what has changed since it was last judged.",
     ),
 ]
 Watched = Annotated[
@@ -62,7 +63,7 @@ def list_() -> None:
 
 
 def check(
-    files: Named,
+    files: Named = None,
     exercise: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="This exercise only.")
     ] = None,
@@ -77,33 +78,41 @@ def check(
     """Check the answers to exercises (./hpml check ddp), or every answer in files: cells, or parts
     of a script, that begin with %%answer ID.
 
+    Without either, every answer that has changed since it was last judged.
+
     An exercise's answer is in its notebook or in the script beside it, wherever you wrote it; where
     both have one, the file that was saved last counts. With --id, a script without an %%answer
     line is the answer as a whole. Exit code 0 when every answer passes, 1 when one does not, 3 when
     one could not be graded.
     """
     from hpml.checks.registry import module_of
-    from hpml.course import progress
+    from hpml.course import progress, schedule
 
     if exercise is not None:
         module_of(exercise)
-    answers = _answers(files, exercise)
+    if exercise is not None and not files:
+        files, exercise = [Path(exercise)], None
+    answers = _answers(files, exercise) if files else _changed()
     for answer in answers:
         _require_exercise(answer)
+    if not (answers or as_json):
+        typer.echo("No answer that is written has changed since it was last judged.")
+        typer.echo(progress.core_path(schedule.load()))
+        return DONE
     if (code := _hand_over(answers, as_json)) is not None:
         return code
     if as_json:
         from hpml.checks import judge
 
         verdicts = [judge(answer.exercise, answer.source, seed=seed) for answer in answers]
-        for verdict in verdicts:
-            progress.record(verdict)
+        for verdict, answer in zip(verdicts, answers, strict=True):
+            progress.record(verdict, answer.source)
         records = [
             {**verdict.record(), "file": str(answer.file), "where": answer.where}
             for verdict, answer in zip(verdicts, answers, strict=True)
         ]
         typer.echo(json.dumps(records, indent=1))
-        return max(CODES[verdict.status] for verdict in verdicts)
+        return max((CODES[verdict.status] for verdict in verdicts), default=DONE)
     return _check_and_report(answers, stacks, seed)
 
 
@@ -183,20 +192,42 @@ def watch(files: Watched = None) -> int:
 
 
 def restore(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks or scripts.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="ID|FILE…", help="Exercises; or notebooks and scripts."),
+    ],
 ) -> None:
-    """Put a notebook or script back as it was handed out. Yours is kept beside it.
+    """Put a notebook or script back as it was handed out, or one exercise's stub into both of its
+    files. Yours is kept beside it.
 
     ./hpml restore exercises/01_parallel_sgd.ipynb
+
+    ./hpml restore ddp
     """
-    from hpml.course import own_answers
+    from hpml.course import own_answers, schedule
     from hpml.course import restore as restoring
     from hpml.paths import CHECKOUT
 
-    for path in files:
+    course = schedule.load()
+    ids, paths = own_answers.split(course, files)
+    for exercise in ids:
+        typer.echo(restoring.stub_again(course, exercise))
+    for path in paths:
         kept = restoring.restore(path, CHECKOUT)
         yours = f"; yours is {own_answers.as_typed(kept)}" if kept else ""
         typer.echo(f"{path} is as it was handed out{yours}")
+
+
+def _changed() -> "tuple[Answer, ...]":
+    """The answers in exercises/ that are written, and not as they were last judged."""
+    from hpml.course import own_answers, progress, schedule
+
+    judged = {exercise: entry["judged"] for exercise, entry in progress.read().items()}
+    return tuple(
+        answer
+        for answer in own_answers.written(schedule.load())
+        if judged.get(answer.exercise) != progress.fingerprint(answer.source)
+    )
 
 
 def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
@@ -293,7 +324,7 @@ def _check_and_report(
         from hpml.checks import judge  # it imports torch
 
         verdict = judge(answer.exercise, answer.source, seed=seed)
-        progress.record(verdict)
+        progress.record(verdict, answer.source)
         typer.echo(_format_verdict(answer, verdict, stacks))
         code = max(code, CODES[verdict.status])
         if verdict.passed:

@@ -1,11 +1,12 @@
 """What a learner has done so far, kept in HPML_HOME/progress.json.
 
 One entry per exercise that was checked or whose hint was read: the best points, whether it was
-passed, the hints for the last check's failures, the hints already read, and whether the course's
-answer was read before a pass. A pass stays a pass when a later try fails.
+passed, the hints for the last check's failures, the hints already read, whether the course's answer
+was read before a pass, and which text was judged last. A pass stays a pass when a later try fails.
 """
 
 import fcntl
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ class Entry(TypedDict):
     read_hints: list[str]
     hints_ended: bool  # the last hint was read once
     answer_first: bool  # the course's answer was read before a pass; nothing depends on it
+    judged: str  # the `fingerprint` of the text that was judged last
 
 
 def read() -> dict[str, Entry]:
@@ -38,9 +40,14 @@ def read() -> dict[str, Entry]:
     return _load(_path())
 
 
-def record(verdict: "Verdict") -> None:
-    """Record a verdict. One that is not gradable changes nothing, unless all claims that could be
-    judged hold: then there is no more to do on this machine.
+def fingerprint(source: str) -> str:
+    """A hash of an answer's text below its magic line, the same in a notebook and in a script."""
+    return hashlib.sha256(source.partition("\n")[2].strip().encode()).hexdigest()[:16]
+
+
+def record(verdict: "Verdict", source: str = "") -> None:
+    """Record a verdict on `source`. One that is not gradable changes nothing, unless all claims
+    that could be judged hold: then there is no more to do on this machine.
 
     Safe for several processes at the same time.
     """
@@ -53,6 +60,7 @@ def record(verdict: "Verdict") -> None:
         entry["passed"] = entry["passed"] or verdict.nothing_failed
         keys = [claim.hint_key for claim in verdict.claims if claim.hint_key]
         entry["failed_hints"] = list(dict.fromkeys(keys))
+        entry["judged"] = fingerprint(source)
 
 
 def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
@@ -164,6 +172,7 @@ def _fresh() -> Entry:
         read_hints=[],
         hints_ended=False,
         answer_first=False,
+        judged="",
     )
 
 
@@ -193,6 +202,7 @@ def _entry(kept: dict[str, Any]) -> Entry:
         read_hints=[str(key) for key in kept["read_hints"]],
         hints_ended=bool(kept.get("hints_ended")),  # older files lack it
         answer_first=bool(kept.get("answer_first")),
+        judged=str(kept.get("judged", "")),
     )
 
 

@@ -77,8 +77,8 @@ class _Checking:
     def __init__(self) -> None:
         self._last = ""  # the exercise that was checked last
 
-    def __call__(self, exercise: str, seed: int | None = None, stacks: bool = False) -> None:
-        """Judge the answer to `exercise` and show the verdict.
+    def __call__(self, exercise: str = "", seed: int | None = None, stacks: bool = False) -> None:
+        """Judge the answer to `exercise`, or the one that was run last, and show the verdict.
 
         The answer is the `%%answer` cell that was run last for it in this kernel. Inputs are fresh
         each time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not
@@ -88,6 +88,9 @@ class _Checking:
         from hpml.checks import find, judge
         from hpml.course import progress
 
+        if not exercise and not _answers:
+            raise NotYet("this kernel has no answer yet: run a cell that begins with %%answer")
+        exercise = exercise or max(_answers.values(), key=lambda taken: taken.at).exercise
         try:
             find(exercise)
         except UserError as error:
@@ -104,7 +107,7 @@ class _Checking:
             raise NotYet("\n".join([f"{exercise}: not valid Python", syntax_error_as_text(error)]))
         try:
             verdict = judge(exercise, taken.source, seed=seed)
-            progress.record(verdict)
+            progress.record(verdict, taken.source)
             _show(verdict, note, stacks)
             _show_picture(verdict, taken.source)
             _show_standing(verdict, taken.source)
