@@ -17,7 +17,7 @@ import pytest
 
 from hpml import cli
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.cli import learn_command
+from hpml.cli import watch_command
 from hpml.course import own_answers, progress, schedule
 
 RIGHT = """\
@@ -281,12 +281,12 @@ def test_watching_checks_what_was_saved_and_ends_with_ctrl_c(tmp_path: Path) -> 
 
 
 def test_a_watch_without_a_file_is_of_all_exercises() -> None:
-    only, paths = learn_command._watched(())
+    only, paths = watch_command._watched(schedule.load(), ())
     names = {path.name for path in paths}
     assert not only
     assert {"00_your_machine.ipynb", "00_your_machine.py"} < names
     assert len(names) == 2 * len(schedule.load().modules)
-    only, paths = learn_command._watched([Path("ddp")])
+    only, paths = watch_command._watched(schedule.load(), [Path("ddp")])
     assert only == {"ddp"}
     assert sorted(path.suffix for path in paths) == [".ipynb", ".py"]
 

@@ -85,6 +85,16 @@ def test_a_pass_is_followed_by_what_is_done_and_what_is_next() -> None:
     assert progress.standing(course(), "mesh") == "3 of 3 done (core 2 of 2)."
 
 
+def test_what_comes_next_is_of_the_same_module_while_there_is_any() -> None:
+    following = progress.next_in_module(course(), "ring")
+    assert following is not None
+    assert following.id == "tree"
+    progress.record(verdict("ring", "passed"))
+    assert progress.standing(course(), "ring").endswith("; next: tree (more, 10 min)")
+    progress.record(verdict("tree", "passed"))
+    assert progress.next_in_module(course(), "ring") is None
+
+
 def test_our_own_fault_is_not_held_against_anybody() -> None:
     progress.record(verdict("ring", "not gradable", "sum"))
     assert progress.read() == {}

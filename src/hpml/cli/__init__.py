@@ -55,7 +55,7 @@ COMMANDS = {
     "answer": Command(
         "learn_command", "answer", "The course's own answer, once yours passes.", "Exercises"
     ),
-    "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
+    "watch": Command("watch_command", "watch", "Check answers whenever you save.", "Exercises"),
     "restore": Command(
         "learn_command", "restore", "A notebook or a stub, as handed out.", "Exercises"
     ),

@@ -1,8 +1,8 @@
-"""./hpml list, check, hint, answer, watch: the exercises, for who prefers the terminal."""
+"""./hpml list, check, hint, answer, restore: the exercises, for who prefers the terminal."""
 
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from hpml.answer import Answer
     from hpml.checks.verdict import Verdict
 
-MANY = 4  # files, which one line need not name
 CODES = {"passed": DONE, "failed": FAILED, "not gradable": NOT_GRADABLE}
 
 Named = Annotated[
@@ -23,13 +22,6 @@ Named = Annotated[
         metavar="[ID|FILE]…",
         help="Exercises, whose answers are found in exercises/; or notebooks and .py scripts. "
         "None: what has changed since it was last judged.",
-    ),
-]
-Watched = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="[ID|FILE]…",
-        help="Exercises, or notebooks and .py scripts. None: every file in exercises/.",
     ),
 ]
 
@@ -92,9 +84,9 @@ def check(
         module_of(exercise)
     if exercise is not None and not files:
         files, exercise = [Path(exercise)], None
-    answers = _answers(files, exercise) if files else _changed()
+    answers = find_answers(files, exercise) if files else _changed()
     for answer in answers:
-        _require_exercise(answer)
+        require_exercise(answer)
     if not (answers or as_json):
         typer.echo("No answer that is written has changed since it was last judged.")
         typer.echo(progress.core_path(schedule.load()))
@@ -113,7 +105,7 @@ def check(
         ]
         typer.echo(json.dumps(records, indent=1))
         return max((CODES[verdict.status] for verdict in verdicts), default=DONE)
-    return _check_and_report(answers, stacks, seed)
+    return check_and_report(answers, stacks, seed)
 
 
 def hint(
@@ -135,60 +127,6 @@ def answer(
 
     opened = reference.opened(schedule.load(), exercise, f"./hpml hint {exercise}")
     typer.echo(opened.as_text())
-
-
-def watch(files: Watched = None) -> int:
-    """Check answers now, and whenever you save their file. Ctrl-C ends it.
-
-    ./hpml watch ddp watches both files that its answer may be in; ./hpml watch every exercise of
-    the day: it begins with what you save.
-    """
-    import watchfiles
-
-    from hpml.answer import read, read_all
-
-    only, paths = _watched(files or ())
-    answers = _of_interest(only, (answer for path in paths for answer in read(path)))
-    first = _answers(files) if files else ()
-    for answer in first:
-        _require_exercise(answer)
-    if (code := _hand_over_watch()) is not None:
-        return code
-    # By file: an exercise may be answered in its notebook and in its script
-    last = {(answer.file, answer.exercise): answer.source for answer in answers}
-    try:
-        if first:
-            _check_and_report(first)
-        _report_waiting(paths)
-        # Watch folders, because many editors save by replacing the file.
-        by_place = {path.resolve(): path for path in paths}
-        changes = watchfiles.watch(
-            *{path.parent for path in by_place},
-            watch_filter=lambda change, name: Path(name).resolve() in by_place,
-            recursive=False,
-            debounce=200,
-        )
-        for saved in changes:
-            changed: list[Answer] = []
-            for place in sorted({Path(name).resolve() for _, name in saved}):
-                try:
-                    answers = _of_interest(only, read_all([by_place[place]]))
-                    new = [a for a in answers if last.get((a.file, a.exercise)) != a.source]
-                    for answer in new:
-                        _require_exercise(answer)
-                except UserError as error:  # perhaps half saved: wait for the next save
-                    typer.echo(f"✗ {error}")
-                    continue
-                last |= {(answer.file, answer.exercise): answer.source for answer in answers}
-                # JupyterLab saves a notebook's script too: the same answer is judged once
-                seen = {(answer.exercise, answer.source) for answer in changed}
-                changed += [a for a in new if (a.exercise, a.source) not in seen]
-            if changed:
-                _check_and_report(changed)
-                _report_waiting(paths)
-    except KeyboardInterrupt:
-        typer.echo("\nNo longer watching.")
-    return DONE
 
 
 def restore(
@@ -230,7 +168,7 @@ def _changed() -> "tuple[Answer, ...]":
     )
 
 
-def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
+def find_answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
     """The answers to what was typed: exercise ids, and files. With `exercise`, that one only."""
     from hpml.answer import read_all
     from hpml.course import own_answers, schedule
@@ -241,34 +179,6 @@ def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answe
         raise UserError(f"{ids[0]} --id {exercise}: name the exercise once")
     found = tuple(own_answers.find(course, name) for name in ids)
     return (*found, *read_all(files, exercise)) if files else found
-
-
-def _watched(typed: Iterable[Path]) -> tuple[frozenset[str], tuple[Path, ...]]:
-    """The exercises to judge, where they were named (none: all), and the files to watch."""
-    from hpml.course import own_answers, schedule
-
-    course = schedule.load()
-    ids, files = own_answers.split(course, typed)
-    if not ids and not files:
-        return frozenset(), own_answers.files(course)
-    if ids and files:
-        raise UserError(f"{ids[0]} and {files[0]}: name exercises, or files")
-    paths = (*files, *(path for name in ids for path in own_answers.files(course, name)))
-    return frozenset(ids), tuple(dict.fromkeys(paths))
-
-
-def _of_interest(only: frozenset[str], answers: "Iterable[Answer]") -> "tuple[Answer, ...]":
-    return tuple(answer for answer in answers if not only or answer.exercise in only)
-
-
-def _hand_over_watch() -> int | None:
-    """As `_hand_over`: a watch may begin with nothing to judge, and will soon have something."""
-    from hpml.cli import hand_over
-
-    if not hand_over.may_start:
-        return None
-    typer.echo("PyTorch starts, which takes some seconds", err=True)
-    return hand_over.hand_over(sys.argv[1:], start=True)
 
 
 def _hand_over(answers: Iterable["Answer"], whatever: bool = False) -> int | None:
@@ -286,14 +196,7 @@ def _hand_over(answers: Iterable["Answer"], whatever: bool = False) -> int | Non
     return hand_over.hand_over(sys.argv[1:], start=True)
 
 
-def _report_waiting(paths: Collection[Path]) -> None:
-    names = ", ".join(sorted(path.name for path in paths))
-    if len(paths) > MANY:
-        names = f"a file in {next(iter(paths)).parent}"
-    typer.echo(f"Waiting for {names} to be saved; Ctrl-C ends it.\n")
-
-
-def _require_exercise(answer: "Answer") -> None:
+def require_exercise(answer: "Answer") -> None:
     from hpml.checks.registry import module_of
 
     try:
@@ -302,7 +205,7 @@ def _require_exercise(answer: "Answer") -> None:
         raise UserError(f"{answer.where}: {error}") from None
 
 
-def _check_and_report(
+def check_and_report(
     answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
 ) -> int:
     """Judge answers and print the verdicts. The stubs among several get one line each."""

@@ -134,11 +134,28 @@ def after_a_pass(course: Course, exercise: str) -> list[str]:
     return [*filter(None, [milestone(course, exercise)]), standing(course, exercise)]
 
 
+def next_in_module(course: Course, exercise: str) -> Exercise | None:
+    """The exercise of the same module that comes after this one; None where all others are done.
+
+    Core exercises come first, and after the last one it begins again. Who has passed this one is
+    sent to a core exercise that is not done, if there is one.
+    """
+    progress = read()
+    module = course.module_of(exercise)
+    every = [*module.core, *(entry for entry in module.exercises if not entry.core)]
+    at = next(index for index, entry in enumerate(every) if entry.id == exercise)
+    others = [*every[at + 1 :], *every[:at]]
+    left = [entry for entry in others if not progress.get(entry.id, _fresh())["passed"]]
+    if progress.get(exercise, _fresh())["passed"]:
+        left.sort(key=lambda entry: not entry.core)
+    return left[0] if left else None
+
+
 def standing(course: Course, exercise: str) -> str:
     """How many exercises are done, and what comes after `exercise`, in one line.
 
-    Next is the first core exercise that is not done, and then whatever else is not: those after
-    `exercise` first. Its notebook is named where it is in another module.
+    Next is one of the same module. Where that is done it is the first core exercise that is not,
+    and then whatever else is not: those after `exercise` first. Its notebook is then named.
     """
     progress = read()
     every = [(module, entry) for module in course.modules for entry in module.exercises]
@@ -151,8 +168,9 @@ def standing(course: Course, exercise: str) -> str:
     left = [(m, entry) for m, entry in [*every[at:], *every[:at]] if entry.id not in done]
     if not left:
         return f"{count}."
-    first_core = next((entry.id for entry in course.core if entry.id not in done), None)
-    module, following = next((x for x in left if x[1].id == first_core), left[0])
+    here = next_in_module(course, exercise)
+    wanted = here.id if here else next((name for name in core if name not in done), None)
+    module, following = next((x for x in left if x[1].id == wanted), left[0])
     what = f"{'core' if following.core else 'more'}, {following.minutes} min"
     where = "" if module == course.module_of(exercise) else f", in {module.exercise_notebook}"
     return f"{count}; next: {following.id} ({what}){where}"
