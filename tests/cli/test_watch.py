@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hpml.cli import keys
 from hpml.course import schedule
 
 from ..waiting import until
@@ -128,3 +129,14 @@ def test_ctrl_c_ends_a_watch_and_the_terminal_is_as_before(watch: Terminal) -> N
     assert termios.tcgetattr(watch.theirs)[6][termios.VSUSP] == b"\0"
     watch.press("\x03")
     watch.ends()
+
+
+def test_a_watch_in_the_background_takes_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda fd: os.getpgrp() + 1)
+    with keys.single(theirs) as has_keys:
+        assert not has_keys
+        assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
