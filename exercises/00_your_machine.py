@@ -6,6 +6,8 @@
 # imports and sees nothing of the other cells. The cells below it can use what it defines. *Before
 # you start* is a question to think about first; its answer is below the check.
 #
+# Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
+#
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.
 

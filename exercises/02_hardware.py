@@ -11,6 +11,8 @@
 # reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you
 # start* is a question to think about first; its answer is below the check.
 #
+# Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
+#
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.
 

@@ -12,6 +12,8 @@
 # which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
 # question to think about first; its answer is below the check.
 #
+# Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
+#
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `hvd_compression`
 # and `hvd_torch` also `horovod`; in `hvd_keras` also `horovod`, `tensorflow`, `keras` and
 # `tf_keras`. Nothing else, and nothing of `hpml`.

@@ -24,6 +24,8 @@
 # of ranks, and reports which claims hold. Check as often as you like; a wrong answer costs nothing.
 # *Before you start* is a question to think about first; its answer is below the check.
 #
+# Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
+#
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `tf_input_pipeline`
 # also `tensorflow` and `keras`. Nothing else, and nothing of `hpml`.
 

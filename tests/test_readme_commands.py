@@ -61,9 +61,12 @@ RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml horovod": "tests/horovod/test_install.py::test_the_command_reports",
     "./hpml data": "tests/data/test_command.py::test_it_downloads_once",
     "./hpml check ddp": "tests/cli/test_learn.py::test_an_exercise_is_checked_by_its_id",
+    "./hpml check": "tests/cli/test_learn.py::test_without_arguments_what_changed",
+    "./hpml restore ddp": "tests/cli/test_learn.py::test_without_arguments_what_changed",
     "./hpml check exercises/06_torch_distributed.py": (
         "tests/cli/test_learn.py::test_stubs_beside_an_answer"
     ),
+    "./hpml answer ddp": "tests/cli/test_learn.py::test_the_courses_answer_comes_after",
     "./hpml watch": "tests/cli/test_learn.py::test_watching_checks_what_was_saved",
     "./hpml restore exercises/06_torch_distributed.py": (
         "tests/course/test_release.py::test_its_commands_work"
@@ -81,6 +84,9 @@ RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml submit 06 --nodes 2": "tests/cluster/test_jobs.py::test_training_runs_on_two_nodes",
     "sbatch slurm/06_one_node.slurm": "tests/cluster/test_scripts.py::test_training_leaves",
     "./hpml release": "tests/course/test_release.py::test_the_command_says_where_it_is",
+    "./hpml release --answers": (
+        "tests/course/test_release.py::test_for_learners_on_their_own_it_has_the_answers"
+    ),
     "./hpml grade submissions": "tests/cli/test_grade.py::test_a_class_is_graded",
     "./hpml grade submissions --core": "tests/cli/test_grade.py::test_core_exercises_alone",
     "./hpml run-sheet": "tests/course/test_run_sheet.py::test_the_command_writes",

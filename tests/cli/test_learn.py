@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from hpml import cli
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.cli import learn_command
+from hpml.cli import watch_command
 from hpml.course import own_answers, progress, schedule
 
 RIGHT = """\
@@ -102,6 +103,18 @@ def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> N
     assert hints[4].startswith("That was the last one.")
 
 
+def test_the_courses_answer_comes_after_the_last_hint(hpml) -> None:
+    refused = hpml("answer", "hello_ranks")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("3 hints are left: ./hpml hint hello_ranks\n")
+    for _ in range(3):
+        hpml("hint", "hello_ranks")
+    shown = hpml("answer", "hello_ranks")
+    assert shown.stdout.startswith(
+        "The course's own answer to hello_ranks:\n\n%%answer hello_ranks"
+    )
+
+
 def test_a_script_without_a_marker_is_the_answer_as_a_whole(hpml, tmp_path: Path) -> None:
     write(tmp_path / "mine.py", "def hello(n:\n")
     checked = hpml("check", "mine.py", "--id", "hello_ranks")
@@ -135,6 +148,49 @@ def test_an_exercise_is_checked_by_its_id_where_it_was_written(
     assert "06_torch_distributed.ipynb is missing: name the file" in absent.stderr
     assert "name the exercise once" in hpml("check", "hello_ranks", "--id", "ddp").stderr
     assert "no exercise has the id 'ddpp'" in hpml("check", "ddpp").stderr
+
+
+def test_without_arguments_what_changed_is_judged_and_a_stub_comes_back_by_its_id(
+    hpml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = replace(schedule.load(), root=tmp_path)
+    for folder in ("exercises", "solutions"):
+        (tmp_path / folder).mkdir()
+    for name in ("exercises/00_your_machine.py", "solutions/00_your_machine.py"):
+        shutil.copy(schedule.load().root / name, tmp_path / name)
+    monkeypatch.setattr(schedule, "load", lambda: course)
+    judged: list[str] = []
+
+    def judge(exercise: str, source: str, seed: int | None = None) -> Verdict:
+        judged.append(exercise)
+        return Verdict(exercise, "", "passed", (ClaimResult("it holds", True, 1),), "", 1)
+
+    monkeypatch.setattr("hpml.checks.judge", judge)
+    monkeypatch.setattr("hpml.checks.beside_library.beside_library", lambda *_: [])
+    script = tmp_path / "exercises/00_your_machine.py"
+    unwritten = hpml("check")
+    assert unwritten.returncode == 0
+    assert unwritten.stdout.startswith("No answer that is written has changed since it was last")
+    stub = script.read_text()
+    parts = stub.split("raise NotImplementedError()")
+    script.write_text("1".join(parts))
+    assert hpml("check").returncode == 0
+    assert judged == ["hello_ranks", "job_script", "read_queue"]
+    assert "No answer" in hpml("check").stdout
+    script.write_text("2".join(["1".join(parts[:2]), *parts[2:]]))
+    hpml("check")
+    assert set(judged[3:]) == {"job_script", "read_queue"}
+    assert json.loads(hpml("check", "--json").stdout) == []
+    hpml("check", "--id", "read_queue")
+    assert judged[5:] == ["read_queue"]
+    restored = hpml("restore", "hello_ranks").stdout
+    assert restored == (
+        "hello_ranks is as it was handed out in exercises/00_your_machine.py; yours is "
+        "exercises/hello_ranks.mine-1.py\n"
+    )
+    assert script.read_text() == "2".join(
+        ["raise NotImplementedError()".join(parts[:2]), *parts[2:]]
+    )
 
 
 def test_verdicts_as_json(hpml, tmp_path: Path) -> None:
@@ -225,12 +281,12 @@ def test_watching_checks_what_was_saved_and_ends_with_ctrl_c(tmp_path: Path) -> 
 
 
 def test_a_watch_without_a_file_is_of_all_exercises() -> None:
-    only, paths = learn_command._watched(())
+    only, paths = watch_command._watched(schedule.load(), ())
     names = {path.name for path in paths}
     assert not only
     assert {"00_your_machine.ipynb", "00_your_machine.py"} < names
     assert len(names) == 2 * len(schedule.load().modules)
-    only, paths = learn_command._watched([Path("ddp")])
+    only, paths = watch_command._watched(schedule.load(), [Path("ddp")])
     assert only == {"ddp"}
     assert sorted(path.suffix for path in paths) == [".ipynb", ".py"]
 

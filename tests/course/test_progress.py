@@ -85,6 +85,16 @@ def test_a_pass_is_followed_by_what_is_done_and_what_is_next() -> None:
     assert progress.standing(course(), "mesh") == "3 of 3 done (core 2 of 2)."
 
 
+def test_what_comes_next_is_of_the_same_module_while_there_is_any() -> None:
+    following = progress.next_in_module(course(), "ring")
+    assert following is not None
+    assert following.id == "tree"
+    progress.record(verdict("ring", "passed"))
+    assert progress.standing(course(), "ring").endswith("; next: tree (more, 10 min)")
+    progress.record(verdict("tree", "passed"))
+    assert progress.next_in_module(course(), "ring") is None
+
+
 def test_our_own_fault_is_not_held_against_anybody() -> None:
     progress.record(verdict("ring", "not gradable", "sum"))
     assert progress.read() == {}
@@ -110,6 +120,14 @@ def test_after_what_failed_comes_how_to_go_on() -> None:
 def test_a_hint_that_no_longer_exists_is_passed_over() -> None:
     progress.record(verdict("ring", "failed", "removed"))
     assert [progress.next_hint("ring", HINTS) for _ in range(2)] == [("start", 0), None]
+
+
+def test_a_file_of_before_the_answers_is_read(own_home: Path) -> None:
+    progress.record(verdict("ring", "passed"))
+    kept = json.loads((own_home / "progress.json").read_text())
+    del kept["exercises"]["ring"]["hints_ended"], kept["exercises"]["ring"]["answer_first"]
+    (own_home / "progress.json").write_text(json.dumps(kept))
+    assert progress.read()["ring"]["passed"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"exercises": {"ring": 3}}', "\x00"])

@@ -294,6 +294,20 @@ def test_its_page_leads_nowhere_that_is_not_there(made):
     assert commands & left == set()
 
 
+def test_for_learners_on_their_own_it_has_the_answers_and_nothing_else(made, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["release", "--answers", "--out", str(tmp_path)])
+    assert ended.value.code == 0
+    assert "hand this to no class with marks" in capsys.readouterr().out
+    folder = tmp_path / "hpml"
+    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    scripts = [module.solution.with_suffix(".py").as_posix() for module in COURSE.modules]
+    assert sorted(there - made.keys()) == sorted(scripts)
+    assert all((folder / path).read_bytes() == file.data for path, file in made.items())
+    asked = run(folder, "-m", "hpml", "answer", "hello_ranks", home=tmp_path / "home")
+    assert "3 hints are left" in asked.stderr  # and no word of answers that are not there
+
+
 def test_its_commands_work_without_the_rest_of_the_project(released, tmp_path):
     def said(*arguments: str, code: int = 0) -> str:
         ended = run(released, "-m", "hpml", *arguments, home=tmp_path / "home")
@@ -311,6 +325,7 @@ def test_its_commands_work_without_the_rest_of_the_project(released, tmp_path):
     (right,) = [each for each in read(solution) if each.exercise == "hello_ranks"]
     answer.write_text(f"# %%\n# {right.source}")
     assert "2 of 2" in said("check", str(answer))
+    assert "handed out without its answers" in said("answer", "hello_ranks", code=2)
     assert f"2 of {POINTS} points" in said("list")
     notebook = released / "exercises/00_your_machine.py"
     original = notebook.read_text()

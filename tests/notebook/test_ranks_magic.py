@@ -8,8 +8,9 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from hpml import notebook
+from hpml import cli, notebook
 from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.course import progress, schedule
 from hpml.notebook import ranks_magic
 from hpml.ranks import flavour, launch
 
@@ -299,10 +300,61 @@ def test_which_text_is_judged_is_named_where_it_may_not_be_the_cells(run, tmp_pa
     assert taken.note(shell) == ""
 
 
+def test_a_check_of_nothing_is_of_the_answer_that_was_run_last(run):
+    run("%%answer read_queue\ndef broken(:")
+    run("%%answer hello_ranks\ndef broken(:")
+    run("%%answer read_queue\ndef broken(:")
+    _, error = run("check()")
+    assert str(error).startswith("read_queue: not valid Python")
+    notebook._answers.clear()
+    assert "this kernel has no answer yet" in str(run("check()")[1])
+
+
 def test_a_failed_check_tells_how_to_repeat_it(run):
     run("%%answer hello_ranks\ndef nothing():\n    pass")
     _, error = run("check('hello_ranks', seed=5)")
     assert 'check("hello_ranks", seed=5)' in str(error)
+
+
+def test_a_notebook_has_the_hints_of_the_terminal_and_they_go_on_in_either(run, capsys):
+    run("check._last = ''")
+    _, error = run("check.hint()")
+    assert str(error) == 'nothing was checked here yet: name the exercise, check.hint("ddp")'
+    _, error = run("check.hint('ddpp')")
+    assert "did you mean ddp?" in str(error)
+    run("%%answer read_queue\ndef broken(:")
+    run("check('read_queue')")
+    first, _ = run("check.hint()")
+    assert first.endswith('\n\n2 more: check.hint("read_queue")\n')
+    run("check('hello_ranks')")  # what is named counts, whatever was checked last
+    with pytest.raises(SystemExit):
+        cli.main(["hint", "read_queue"])
+    assert "1 more: ./hpml hint read_queue" in capsys.readouterr().out
+    third, _ = run("check.hint('read_queue')")
+    assert "more:" not in third
+    assert progress.read()["read_queue"]["read_hints"] == ["start", "second", "nearly"]
+    assert run("check.hint('read_queue')")[0].startswith("That was the last one.")
+
+
+def test_a_notebook_has_the_courses_answer_and_compares_it_with_the_cell_that_was_run(run):
+    run("%%answer job_script\ndef mine():\n    return 1")
+    _, error = run("check.answer('job_script')")
+    assert (
+        str(error)
+        == 'job_script has not passed yet, and 3 hints are left: check.hint("job_script")'
+    )
+    for _ in range(3):
+        run("check.hint('job_script')")
+    shown, _ = run("check.answer('job_script')")
+    assert "The course's own answer to job_script:" in shown
+    assert "-def mine():" in shown.splitlines()
+
+
+def test_each_exercise_notebook_says_how_to_get_a_hint():
+    course = schedule.load()
+    for module in course.modules:
+        text = (course.root / module.exercise_notebook).read_text(encoding="utf-8")
+        assert "Stuck? `check.hint()` in a cell of your own" in text, module.exercise_notebook
 
 
 def test_a_claim_that_this_machine_cannot_judge_is_no_error(run, monkeypatch):

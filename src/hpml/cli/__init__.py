@@ -50,10 +50,15 @@ COMMANDS = {
         "horovod_command", "horovod", "Build Horovod for module 05, if need be.", "The day"
     ),
     "list": Command("learn_command", "list_", "Modules, exercises and your progress.", "Exercises"),
-    "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
+    "check": Command("learn_command", "check", "Check answers: what changed.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
-    "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
-    "restore": Command("learn_command", "restore", "A notebook as it was handed out.", "Exercises"),
+    "answer": Command(
+        "learn_command", "answer", "The course's own answer, once yours passes.", "Exercises"
+    ),
+    "watch": Command("watch_command", "watch", "Check answers whenever you save.", "Exercises"),
+    "restore": Command(
+        "learn_command", "restore", "A notebook or a stub, as handed out.", "Exercises"
+    ),
     "grade": Command(
         "instructors.grade_command", "grade", "Grade what a class handed in.", "Teaching"
     ),

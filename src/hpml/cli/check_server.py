@@ -64,7 +64,7 @@ def _prepare() -> int:
 
     import hpml.checks.render
     import hpml.checks.run_check
-    import hpml.cli.learn_command
+    import hpml.cli.watch_command
     import hpml.course.progress
     from hpml.ranks.parent import warm_fork
 

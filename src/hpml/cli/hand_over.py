@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpml import paths
+from hpml.cli import keys
 from hpml.errors import NOT_GRADABLE
 
 COMMANDS = ("check", "watch")
@@ -52,8 +53,10 @@ def hand_over(arguments: Sequence[str], start: bool = False) -> int | None:
             return None
         if connection is None:
             return None
-        with connection:
-            code = _run(connection, arguments)
+        with connection, keys.put_back(0), open(os.devnull) as nothing:
+            # A terminal's keys are another's while we are in the background
+            stdin = nothing.fileno() if os.isatty(0) and not keys.are_ours(0) else 0
+            code = _run(connection, arguments, stdin)
         if code is not None:
             return code
     return None
@@ -69,7 +72,7 @@ def _is_wanted(arguments: Sequence[str]) -> bool:
     )
 
 
-def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
+def _run(connection: socket.socket, arguments: Sequence[str], stdin: int) -> int | None:
     """The command's exit code. None where the server ended before the command began."""
     received, interrupts = b"", 0
     try:
@@ -80,7 +83,7 @@ def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
             "umask": _umask(),
         }
         body = json.dumps(request).encode()
-        socket.send_fds(connection, [b"%12d" % len(body)], [0, 1, 2])
+        socket.send_fds(connection, [b"%12d" % len(body)], [stdin, 1, 2])
         connection.sendall(body)
     except OSError:
         return None

@@ -1,8 +1,8 @@
-"""./hpml list, check, hint, watch: the exercises, for a learner who prefers the terminal."""
+"""./hpml list, check, hint, answer, restore: the exercises, for who prefers the terminal."""
 
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,22 +14,14 @@ if TYPE_CHECKING:
     from hpml.answer import Answer
     from hpml.checks.verdict import Verdict
 
-MANY = 4  # files, which one line need not name
-WIDTH = 96  # of a verdict, see hpml.checks.render
 CODES = {"passed": DONE, "failed": FAILED, "not gradable": NOT_GRADABLE}
 
 Named = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="ID|FILE…",
-        help="Exercises, whose answers are found in exercises/; or notebooks and .py scripts.",
-    ),
-]
-Watched = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[ID|FILE]…",
-        help="Exercises, or notebooks and .py scripts. None: every file in exercises/.",
+        help="Exercises, whose answers are found in exercises/; or notebooks and .py scripts. "
+        "None: what has changed since it was last judged.",
     ),
 ]
 
@@ -63,7 +55,7 @@ def list_() -> None:
 
 
 def check(
-    files: Named,
+    files: Named = None,
     exercise: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="This exercise only.")
     ] = None,
@@ -78,34 +70,42 @@ def check(
     """Check the answers to exercises (./hpml check ddp), or every answer in files: cells, or parts
     of a script, that begin with %%answer ID.
 
+    Without either, every answer that has changed since it was last judged.
+
     An exercise's answer is in its notebook or in the script beside it, wherever you wrote it; where
     both have one, the file that was saved last counts. With --id, a script without an %%answer
     line is the answer as a whole. Exit code 0 when every answer passes, 1 when one does not, 3 when
     one could not be graded.
     """
     from hpml.checks.registry import module_of
-    from hpml.course import progress
+    from hpml.course import progress, schedule
 
     if exercise is not None:
         module_of(exercise)
-    answers = _answers(files, exercise)
+    if exercise is not None and not files:
+        files, exercise = [Path(exercise)], None
+    answers = find_answers(files, exercise) if files else _changed()
     for answer in answers:
-        _require_exercise(answer)
+        require_exercise(answer)
+    if not (answers or as_json):
+        typer.echo("No answer that is written has changed since it was last judged.")
+        typer.echo(progress.core_path(schedule.load()))
+        return DONE
     if (code := _hand_over(answers, as_json)) is not None:
         return code
     if as_json:
         from hpml.checks import judge
 
         verdicts = [judge(answer.exercise, answer.source, seed=seed) for answer in answers]
-        for verdict in verdicts:
-            progress.record(verdict)
+        for verdict, answer in zip(verdicts, answers, strict=True):
+            progress.record(verdict, answer.source)
         records = [
             {**verdict.record(), "file": str(answer.file), "where": answer.where}
             for verdict, answer in zip(verdicts, answers, strict=True)
         ]
         typer.echo(json.dumps(records, indent=1))
-        return max(CODES[verdict.status] for verdict in verdicts)
-    return _check_and_report(answers, stacks, seed)
+        return max((CODES[verdict.status] for verdict in verdicts), default=DONE)
+    return check_and_report(answers, stacks, seed)
 
 
 def hint(
@@ -113,100 +113,62 @@ def hint(
 ) -> None:
     """A hint: first how to start, then, call by call, what helps with what failed last time, and
     how to go on, from a question to nearly the lines."""
-    from hpml.checks import hint_texts
-    from hpml.course import progress
+    from hpml.course import hints
 
-    known = {
-        **hint_texts.general(),
-        **hint_texts.of(exercise),
-        **hint_texts.steps(exercise),
-    }
-    following = progress.next_hint(exercise, known)
-    again = f"./hpml hint {exercise}"
-    if following is None:
-        typer.echo(
-            "That was the last one. Check your answer again: what then fails has its own hints.\n"
-            f"From the first hint on: {again}"
-        )
-        return
-    key, left = following
-    typer.echo(_wrap(known[key]))
-    if left:
-        typer.echo(f"\n{left} more: {again}")
+    typer.echo(hints.following(exercise, f"./hpml hint {exercise}"))
 
 
-def watch(files: Watched = None) -> int:
-    """Check answers now, and whenever you save their file. Ctrl-C ends it.
+def answer(
+    exercise: Annotated[str, typer.Argument(metavar="ID", help="The exercise, as in ./hpml list.")],
+) -> None:
+    """The course's own answer with its reasons, and what leads to it from yours: once yours has
+    passed, or you have read the last hint."""
+    from hpml.course import reference, schedule
 
-    ./hpml watch ddp watches both files that its answer may be in; ./hpml watch every exercise of
-    the day: it begins with what you save.
-    """
-    import watchfiles
-
-    from hpml.answer import read, read_all
-
-    only, paths = _watched(files or ())
-    answers = _of_interest(only, (answer for path in paths for answer in read(path)))
-    first = _answers(files) if files else ()
-    for answer in first:
-        _require_exercise(answer)
-    if (code := _hand_over_watch()) is not None:
-        return code
-    # By file: an exercise may be answered in its notebook and in its script
-    last = {(answer.file, answer.exercise): answer.source for answer in answers}
-    try:
-        if first:
-            _check_and_report(first)
-        _report_waiting(paths)
-        # Watch folders, because many editors save by replacing the file.
-        by_place = {path.resolve(): path for path in paths}
-        changes = watchfiles.watch(
-            *{path.parent for path in by_place},
-            watch_filter=lambda change, name: Path(name).resolve() in by_place,
-            recursive=False,
-            debounce=200,
-        )
-        for saved in changes:
-            changed: list[Answer] = []
-            for place in sorted({Path(name).resolve() for _, name in saved}):
-                try:
-                    answers = _of_interest(only, read_all([by_place[place]]))
-                    new = [a for a in answers if last.get((a.file, a.exercise)) != a.source]
-                    for answer in new:
-                        _require_exercise(answer)
-                except UserError as error:  # perhaps half saved: wait for the next save
-                    typer.echo(f"✗ {error}")
-                    continue
-                last |= {(answer.file, answer.exercise): answer.source for answer in answers}
-                # JupyterLab saves a notebook's script too: the same answer is judged once
-                seen = {(answer.exercise, answer.source) for answer in changed}
-                changed += [a for a in new if (a.exercise, a.source) not in seen]
-            if changed:
-                _check_and_report(changed)
-                _report_waiting(paths)
-    except KeyboardInterrupt:
-        typer.echo("\nNo longer watching.")
-    return DONE
+    opened = reference.opened(schedule.load(), exercise, f"./hpml hint {exercise}")
+    typer.echo(opened.as_text())
 
 
 def restore(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks or scripts.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="ID|FILE…", help="Exercises; or notebooks and scripts."),
+    ],
 ) -> None:
-    """Put a notebook or script back as it was handed out. Yours is kept beside it.
+    """Put a notebook or script back as it was handed out, or one exercise's stub into both of its
+    files. Yours is kept beside it.
 
     ./hpml restore exercises/01_parallel_sgd.ipynb
+
+    ./hpml restore ddp
     """
-    from hpml.course import own_answers
+    from hpml.course import own_answers, schedule
     from hpml.course import restore as restoring
     from hpml.paths import CHECKOUT
 
-    for path in files:
+    course = schedule.load()
+    ids, paths = own_answers.split(course, files)
+    for exercise in ids:
+        typer.echo(restoring.stub_again(course, exercise))
+    for path in paths:
         kept = restoring.restore(path, CHECKOUT)
         yours = f"; yours is {own_answers.as_typed(kept)}" if kept else ""
         typer.echo(f"{path} is as it was handed out{yours}")
 
 
-def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
+def _changed() -> "tuple[Answer, ...]":
+    """The answers in exercises/ that are written, and not as they were last judged."""
+    from hpml.course import own_answers, progress, schedule
+
+    judged = {exercise: entry["judged"] for exercise, entry in progress.read().items()}
+    return tuple(
+        answer
+        for answer in own_answers.written(schedule.load())
+        if judged.get(answer.exercise) != progress.fingerprint(answer.source)
+    )
+
+
+def find_answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
     """The answers to what was typed: exercise ids, and files. With `exercise`, that one only."""
     from hpml.answer import read_all
     from hpml.course import own_answers, schedule
@@ -217,34 +179,6 @@ def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answe
         raise UserError(f"{ids[0]} --id {exercise}: name the exercise once")
     found = tuple(own_answers.find(course, name) for name in ids)
     return (*found, *read_all(files, exercise)) if files else found
-
-
-def _watched(typed: Iterable[Path]) -> tuple[frozenset[str], tuple[Path, ...]]:
-    """The exercises to judge, where they were named (none: all), and the files to watch."""
-    from hpml.course import own_answers, schedule
-
-    course = schedule.load()
-    ids, files = own_answers.split(course, typed)
-    if not ids and not files:
-        return frozenset(), own_answers.files(course)
-    if ids and files:
-        raise UserError(f"{ids[0]} and {files[0]}: name exercises, or files")
-    paths = (*files, *(path for name in ids for path in own_answers.files(course, name)))
-    return frozenset(ids), tuple(dict.fromkeys(paths))
-
-
-def _of_interest(only: frozenset[str], answers: "Iterable[Answer]") -> "tuple[Answer, ...]":
-    return tuple(answer for answer in answers if not only or answer.exercise in only)
-
-
-def _hand_over_watch() -> int | None:
-    """As `_hand_over`: a watch may begin with nothing to judge, and will soon have something."""
-    from hpml.cli import hand_over
-
-    if not hand_over.may_start:
-        return None
-    typer.echo("PyTorch starts, which takes some seconds", err=True)
-    return hand_over.hand_over(sys.argv[1:], start=True)
 
 
 def _hand_over(answers: Iterable["Answer"], whatever: bool = False) -> int | None:
@@ -262,14 +196,7 @@ def _hand_over(answers: Iterable["Answer"], whatever: bool = False) -> int | Non
     return hand_over.hand_over(sys.argv[1:], start=True)
 
 
-def _report_waiting(paths: Collection[Path]) -> None:
-    names = ", ".join(sorted(path.name for path in paths))
-    if len(paths) > MANY:
-        names = f"a file in {next(iter(paths)).parent}"
-    typer.echo(f"Waiting for {names} to be saved; Ctrl-C ends it.\n")
-
-
-def _require_exercise(answer: "Answer") -> None:
+def require_exercise(answer: "Answer") -> None:
     from hpml.checks.registry import module_of
 
     try:
@@ -278,7 +205,7 @@ def _require_exercise(answer: "Answer") -> None:
         raise UserError(f"{answer.where}: {error}") from None
 
 
-def _check_and_report(
+def check_and_report(
     answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
 ) -> int:
     """Judge answers and print the verdicts. The stubs among several get one line each."""
@@ -300,7 +227,7 @@ def _check_and_report(
         from hpml.checks import judge  # it imports torch
 
         verdict = judge(answer.exercise, answer.source, seed=seed)
-        progress.record(verdict)
+        progress.record(verdict, answer.source)
         typer.echo(_format_verdict(answer, verdict, stacks))
         code = max(code, CODES[verdict.status])
         if verdict.passed:
@@ -324,9 +251,3 @@ def _format_verdict(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
         if verdict.stacks and not stacks:
             lines.append("  Where each rank stood: the same with --stacks")
     return "\n".join(lines) + "\n"
-
-
-def _wrap(text: str) -> str:
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, WIDTH))

@@ -30,7 +30,7 @@ def find(course: Course, exercise: str) -> Answer:
 
     Where both are, the file that was saved last counts, and where none is, its stub.
     """
-    newest_first = sorted(files(course, exercise), key=lambda p: p.stat().st_mtime, reverse=True)
+    newest_first = _newest_first(files(course, exercise))
     stub: Answer | None = None
     for path in newest_first:
         for answer in read(path):
@@ -41,6 +41,18 @@ def find(course: Course, exercise: str) -> Answer:
     if stub is None:
         (stub,) = read_all(newest_first[:1], exercise)  # it says what is there instead
     return stub
+
+
+def written(course: Course) -> tuple[Answer, ...]:
+    """All answers but stubs, in the course's order; where both files of a module have one, that of
+    the file that was saved last."""
+    found: dict[str, Answer] = {}
+    for path in _newest_first(files(course)):
+        for answer in read(path):
+            if not answer.is_stub:
+                found.setdefault(answer.exercise, answer)
+    order = [entry.id for module in course.modules for entry in module.exercises]
+    return tuple(found[name] for name in order if name in found)
 
 
 def split(course: Course, arguments: Iterable[Path]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
@@ -55,6 +67,10 @@ def split(course: Course, arguments: Iterable[Path]) -> tuple[tuple[str, ...], t
         registry.module_of(name)
         course.module_of(name)
     return named, tuple(a for a in arguments if str(a) not in named)
+
+
+def _newest_first(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 def as_typed(path: Path) -> Path:

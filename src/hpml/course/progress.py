@@ -1,11 +1,12 @@
 """What a learner has done so far, kept in HPML_HOME/progress.json.
 
 One entry per exercise that was checked or whose hint was read: the best points, whether it was
-passed, the hints for the last check's failures, and the hints already read. A pass stays a pass
-when a later try fails.
+passed, the hints for the last check's failures, the hints already read, whether the course's answer
+was read before a pass, and which text was judged last. A pass stays a pass when a later try fails.
 """
 
 import fcntl
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ class Entry(TypedDict):
     passed: bool
     failed_hints: list[str]  # of the last try, in the order of its claims
     read_hints: list[str]
+    hints_ended: bool  # the last hint was read once
+    answer_first: bool  # the course's answer was read before a pass; nothing depends on it
+    judged: str  # the `fingerprint` of the text that was judged last
 
 
 def read() -> dict[str, Entry]:
@@ -36,9 +40,14 @@ def read() -> dict[str, Entry]:
     return _load(_path())
 
 
-def record(verdict: "Verdict") -> None:
-    """Record a verdict. One that is not gradable changes nothing, unless all claims that could be
-    judged hold: then there is no more to do on this machine.
+def fingerprint(source: str) -> str:
+    """A hash of an answer's text below its magic line, the same in a notebook and in a script."""
+    return hashlib.sha256(source.partition("\n")[2].strip().encode()).hexdigest()[:16]
+
+
+def record(verdict: "Verdict", source: str = "") -> None:
+    """Record a verdict on `source`. One that is not gradable changes nothing, unless all claims
+    that could be judged hold: then there is no more to do on this machine.
 
     Safe for several processes at the same time.
     """
@@ -51,6 +60,7 @@ def record(verdict: "Verdict") -> None:
         entry["passed"] = entry["passed"] or verdict.nothing_failed
         keys = [claim.hint_key for claim in verdict.claims if claim.hint_key]
         entry["failed_hints"] = list(dict.fromkeys(keys))
+        entry["judged"] = fingerprint(source)
 
 
 def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
@@ -61,13 +71,27 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
     """
     with _changing() as progress:
         entry = progress.setdefault(exercise, _fresh())
-        queue = list(dict.fromkeys(["start", *entry["failed_hints"], *hint_texts.STEPS]))
-        unread = [key for key in queue if key in known and key not in entry["read_hints"]]
+        unread = _unread(entry, known)
         if not unread:
             entry["read_hints"] = []
             return None
         entry["read_hints"].append(unread[0])
+        entry["hints_ended"] = entry["hints_ended"] or len(unread) == 1
         return unread[0], len(unread) - 1
+
+
+def open_answer(exercise: str, known: dict[str, str]) -> int:
+    """How many hints are to be read before the course's answer: none after a pass, or once the last
+    hint was read. Then it is noted that the answer is read.
+
+    `known` are the check's hints by key.
+    """
+    with _changing() as progress:
+        entry = progress.setdefault(exercise, _fresh())
+        done = entry["passed"] or entry["hints_ended"]
+        left = 0 if done else len(_unread(entry, known))
+        entry["answer_first"] = entry["answer_first"] or not (left or entry["passed"])
+        return left
 
 
 def core_path(course: Course) -> str:
@@ -110,11 +134,28 @@ def after_a_pass(course: Course, exercise: str) -> list[str]:
     return [*filter(None, [milestone(course, exercise)]), standing(course, exercise)]
 
 
+def next_in_module(course: Course, exercise: str) -> Exercise | None:
+    """The exercise of the same module that comes after this one; None where all others are done.
+
+    Core exercises come first, and after the last one it begins again. Who has passed this one is
+    sent to a core exercise that is not done, if there is one.
+    """
+    progress = read()
+    module = course.module_of(exercise)
+    every = [*module.core, *(entry for entry in module.exercises if not entry.core)]
+    at = next(index for index, entry in enumerate(every) if entry.id == exercise)
+    others = [*every[at + 1 :], *every[:at]]
+    left = [entry for entry in others if not progress.get(entry.id, _fresh())["passed"]]
+    if progress.get(exercise, _fresh())["passed"]:
+        left.sort(key=lambda entry: not entry.core)
+    return left[0] if left else None
+
+
 def standing(course: Course, exercise: str) -> str:
     """How many exercises are done, and what comes after `exercise`, in one line.
 
-    Next is the first core exercise that is not done, and then whatever else is not: those after
-    `exercise` first. Its notebook is named where it is in another module.
+    Next is one of the same module. Where that is done it is the first core exercise that is not,
+    and then whatever else is not: those after `exercise` first. Its notebook is then named.
     """
     progress = read()
     every = [(module, entry) for module in course.modules for entry in module.exercises]
@@ -127,15 +168,30 @@ def standing(course: Course, exercise: str) -> str:
     left = [(m, entry) for m, entry in [*every[at:], *every[:at]] if entry.id not in done]
     if not left:
         return f"{count}."
-    first_core = next((entry.id for entry in course.core if entry.id not in done), None)
-    module, following = next((x for x in left if x[1].id == first_core), left[0])
+    here = next_in_module(course, exercise)
+    wanted = here.id if here else next((name for name in core if name not in done), None)
+    module, following = next((x for x in left if x[1].id == wanted), left[0])
     what = f"{'core' if following.core else 'more'}, {following.minutes} min"
     where = "" if module == course.module_of(exercise) else f", in {module.exercise_notebook}"
     return f"{count}; next: {following.id} ({what}){where}"
 
 
+def _unread(entry: Entry, known: dict[str, str]) -> list[str]:
+    queue = dict.fromkeys(["start", *entry["failed_hints"], *hint_texts.STEPS])
+    return [key for key in queue if key in known and key not in entry["read_hints"]]
+
+
 def _fresh() -> Entry:
-    return Entry(earned=0, points=0, passed=False, failed_hints=[], read_hints=[])
+    return Entry(
+        earned=0,
+        points=0,
+        passed=False,
+        failed_hints=[],
+        read_hints=[],
+        hints_ended=False,
+        answer_first=False,
+        judged="",
+    )
 
 
 def _path() -> Path:
@@ -162,6 +218,9 @@ def _entry(kept: dict[str, Any]) -> Entry:
         passed=bool(kept["passed"]),
         failed_hints=[str(key) for key in kept["failed_hints"]],
         read_hints=[str(key) for key in kept["read_hints"]],
+        hints_ended=bool(kept.get("hints_ended")),  # older files lack it
+        answer_first=bool(kept.get("answer_first")),
+        judged=str(kept.get("judged", "")),
     )
 
 

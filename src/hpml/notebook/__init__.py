@@ -70,46 +70,91 @@ def answer(line: str, cell: str) -> None:
     shell.push({k: v for k, v in vars(module).items() if not k.startswith("__")})
 
 
-def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
-    """Judge the answer to `exercise` and show the verdict.
+class _Checking:
+    """`check("ddp")` judges the answer to an exercise; `check.hint()` then gives a hint,
+    and `check.answer()` after a pass the course's own answer."""
 
-    The answer is the `%%answer` cell that was run last for it in this kernel. Inputs are fresh each
-    time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not hold, and
-    not where this machine merely cannot judge one.
-    """
-    from hpml.answer import syntax_error
-    from hpml.checks import find, judge
-    from hpml.course import progress
+    def __init__(self) -> None:
+        self._last = ""  # the exercise that was checked last
 
-    try:
-        find(exercise)
-    except UserError as error:
-        raise NotYet(str(error)) from None
-    if exercise not in _answers:
-        raise NotYet(
-            f"{exercise}: this kernel has no answer yet: run the cell that begins with "
-            f"%%answer {exercise}, then this one"
-        )
-    taken = _answers[exercise]
-    note = taken.note(InteractiveShell.instance())
-    if error := syntax_error(taken.source):
-        raise NotYet("\n".join([f"{exercise}: not valid Python", syntax_error_as_text(error)]))
-    try:
-        verdict = judge(exercise, taken.source, seed=seed)
-        progress.record(verdict)
-        _show(verdict, note, stacks)
-        _show_picture(verdict, taken.source)
-        _show_standing(verdict, taken.source)
-    except KeyboardInterrupt:
-        raise NotYet(f"{exercise}: interrupted, and not judged") from None
-    if not any(claim.judged for claim in verdict.claims):
-        raise NotYet(verdict.headline)
-    if not verdict.nothing_failed:
-        raise NotYet(
-            f"{exercise}: {verdict.earned} of {verdict.points} points; change the answer cell, run "
-            "it, and check again (the same inputs, in a new cell: "
-            f'check("{exercise}", seed={verdict.seed}))'
-        )
+    def __call__(self, exercise: str = "", seed: int | None = None, stacks: bool = False) -> None:
+        """Judge the answer to `exercise`, or the one that was run last, and show the verdict.
+
+        The answer is the `%%answer` cell that was run last for it in this kernel. Inputs are fresh
+        each time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not
+        hold, and not where this machine merely cannot judge one.
+        """
+        from hpml.answer import syntax_error
+        from hpml.checks import find, judge
+        from hpml.course import progress
+
+        if not exercise and not _answers:
+            raise NotYet("this kernel has no answer yet: run a cell that begins with %%answer")
+        exercise = exercise or max(_answers.values(), key=lambda taken: taken.at).exercise
+        try:
+            find(exercise)
+        except UserError as error:
+            raise NotYet(str(error)) from None
+        self._last = exercise
+        if exercise not in _answers:
+            raise NotYet(
+                f"{exercise}: this kernel has no answer yet: run the cell that begins with "
+                f"%%answer {exercise}, then this one"
+            )
+        taken = _answers[exercise]
+        note = taken.note(InteractiveShell.instance())
+        if error := syntax_error(taken.source):
+            raise NotYet("\n".join([f"{exercise}: not valid Python", syntax_error_as_text(error)]))
+        try:
+            verdict = judge(exercise, taken.source, seed=seed)
+            progress.record(verdict, taken.source)
+            _show(verdict, note, stacks)
+            _show_picture(verdict, taken.source)
+            _show_standing(verdict, taken.source)
+        except KeyboardInterrupt:
+            raise NotYet(f"{exercise}: interrupted, and not judged") from None
+        if not any(claim.judged for claim in verdict.claims):
+            raise NotYet(verdict.headline)
+        if not verdict.nothing_failed:
+            raise NotYet(
+                f"{exercise}: {verdict.earned} of {verdict.points} points; change the answer cell, "
+                "run it, and check again (the same inputs, in a new cell: "
+                f'check("{exercise}", seed={verdict.seed}))'
+            )
+
+    def hint(self, exercise: str | None = None) -> None:
+        """Show the next hint of the exercise that was checked last here, or of the one named: first
+        how to start, then what helps with what failed, and how to go on."""
+        from hpml.course import hints
+
+        exercise = self._meant(exercise, "hint")
+        try:
+            print(hints.following(exercise, f'check.hint("{exercise}")'))
+        except UserError as error:
+            raise NotYet(str(error)) from None
+
+    def answer(self, exercise: str | None = None) -> None:
+        """Show the course's own answer, and what leads to it from yours: once yours has passed, or
+        you have read the last hint."""
+        from hpml.course import reference, schedule
+
+        exercise = self._meant(exercise, "answer")
+        own = _answers[exercise].source if exercise in _answers else None
+        hint = f'check.hint("{exercise}")'
+        try:
+            opened = reference.opened(schedule.load(), exercise, hint, own)
+        except UserError as error:
+            raise NotYet(str(error)) from None
+        both = {"text/plain": opened.as_text(), "text/markdown": opened.as_markdown()}
+        display(both, raw=True)
+
+    def _meant(self, exercise: str | None, what: str) -> str:
+        if not (exercise or self._last):
+            raise NotYet(f'nothing was checked here yet: name the exercise, check.{what}("ddp")')
+        return exercise or self._last
+
+
+check = _Checking()
 
 
 def _show(verdict: "Verdict", note: str, stacks: bool) -> None:

@@ -1,5 +1,7 @@
 """What a learner gets: the course without solutions, wrong answers and authoring tools.
 
+A class that is graded gets no solutions. Learners on their own may have them.
+
 The exercises are generated from the solutions again, so that edits in exercises/ are not released.
 Lectures come without outputs: those answer the predictions, and JupyterLab would not trust them, so
 that a verdict would lose its style. A notebook without outputs is trusted once it is saved.
@@ -61,8 +63,11 @@ class File:
     executable: bool = False
 
 
-def files(course: Course) -> dict[str, File]:
-    """Every file of a release by its path, sorted. Raises UserError if one cannot be made."""
+def files(course: Course, answers: bool = False) -> dict[str, File]:
+    """Every file of a release by its path, sorted. Raises UserError if one cannot be made.
+
+    With `answers`, for learners on their own, solutions are there as scripts, for ./hpml answer.
+    """
     made = {path: _file(course.root / path) for path in _BY_NAME}
     readme = _file(course.root / "README.md").data.decode()
     made["README.md"] = File(_COMMAND.sub("", _ASIDE.sub("", readme)).encode())
@@ -78,6 +83,9 @@ def files(course: Course) -> dict[str, File]:
         made[script] = File(paired.script_of(lecture).encode())
         for path, text in exercise_files(course, module).items():
             made[path.as_posix()] = File(text.encode())
+        if answers:
+            answered = module.solution.with_suffix(".py")
+            made[answered.as_posix()] = _file(course.root / answered)
     handed_out = {p: file.data for p, file in made.items() if p.startswith(_TO_RESTORE)}
     made[f"src/hpml/course/{restore.HANDED_OUT.name}"] = File(restore.archive(handed_out))
     for folder, endings in _ENDINGS.items():
