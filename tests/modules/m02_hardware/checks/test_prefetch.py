@@ -137,12 +137,15 @@ def test_two_readers_are_the_cause_of_all_that_they_break(good, with_ranks):
         run = with_ranks(run, fallen, stage)
     for judge in (EVERY, OVERLAPS, BOUNDED, RAISES):
         assert judge(run).hint == "two_readers"
+    assert RAISES(run) == EVERY(run)
 
 
 def test_an_error_that_is_lost_is_no_end(good, with_value):
     quiet = with_value(good, 0, lambda value: {"got": [], "error": None}, "error")
     assert RAISES(quiet).hint == "swallowed"
-    assert RAISES(with_hang(good, "error")).hint == "swallowed"
+    hangs = with_hang(good, "error")
+    assert RAISES(hangs).hint == "swallowed"
+    assert LEAVES(hangs) == RAISES(hangs)  # it is not about threads
 
 
 def test_a_thread_that_stays_is_counted_from_outside(good, with_ranks):

@@ -182,8 +182,10 @@ def raises(run: Run) -> Problem | None:
             return Problem(f"{seen}, and the loop ended as if that were the end", "swallowed")
         if value["error"] != [kind, message]:
             found = ": ".join(value["error"])[:100]
-            hint = "two_readers" if TWO_READERS in found else "another_error"
-            return Problem(f"{seen}, and the loop ended with {found}", hint)
+            seen = f"{seen}, and the loop ended with {found}"
+            if TWO_READERS in found:
+                return every_batch(run) or Problem(seen, "two_readers")
+            return Problem(seen, "another_error")
         if problem := misread(value["got"], batches):
             problem = Problem(f"{seen} after {len(batches)} batches: {problem.message}", "early")
             return every_batch(run) or overlaps(run) or problem  # out of order without an error too
@@ -206,11 +208,12 @@ def leaves_none(run: Run) -> Problem | CannotJudge | None:
     ):
         evidence: Evidence = run.stages[stage]
         if problem := fault(evidence):
-            stuck = problem.hint in ("hang", "limit")
-            hint = {"error": "swallowed", "left": "stuck"}.get(stage) if stuck else None
+            if stage == "error":
+                return raises(run)
             if TWO_READERS in problem.message:
-                hint = "two_readers"
-            return Problem(problem.message, hint or problem.hint)
+                return every_batch(run) or Problem(problem.message, "two_readers")
+            stuck = stage == "left" and problem.hint in ("hang", "limit")
+            return Problem(problem.message, "stuck") if stuck else problem
         for rank, given in zip(evidence.ranks, run.inputs[stage], strict=True):
             closes = given.get("closes", False)
             left = "the caller had called close()" if closes else "the caller had left by break"

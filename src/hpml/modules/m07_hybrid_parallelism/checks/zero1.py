@@ -209,7 +209,8 @@ def updated_once(run: Run) -> Problem | None:
         if len(ranks) > 1:
             seen = f"parameter {number} was updated by rank {min(ranks)} in one step and by rank"
             return Problem(f"{seen} {max(ranks)} in another: the moments stay behind", "moments")
-    return parity(run, WATCHED)
+    problem = parity(run, WATCHED)
+    return problem and (steps_are_the_plain_ones(run) or groups_count(run) or problem)
 
 
 def balanced(run: Run) -> Problem | None:
