@@ -190,13 +190,15 @@ check("shard_sampler")
 # then `synchronize()`, then `optimizer.step()`.
 #
 # **Stage 1: the plain average**, one `all_reduce` for each parameter, in `synchronize()`. It is done
-# when the first six claims hold.
+# when the first seven claims hold.
 #
 # - **Equal at the start.** Each rank may have drawn its own weights. After construction, all have
 #   rank 0's parameters, trained or frozen, and rank 0's buffers.
 # - **Unused parameters.** If this rank did not use a branch in this step, `p.grad` is `None` there.
 #   Other ranks may have used it: the gradient counts as zero in the mean. If no rank has used it,
 #   `p.grad` may be `None` or zero afterwards.
+# - A **second** `backward()` before `synchronize()` is not lost in silence: its gradients are in the
+#   mean too, added to the first ones, as in a plain average, or it raises a `RuntimeError`.
 # - A **tied** weight (one tensor under two names) is one parameter. A **frozen** one
 #   (`requires_grad=False`) has no gradient to send.
 #

@@ -384,6 +384,8 @@ check("one_f_one_b")
 # - **`param_groups`** is a list like the plain optimizer's, with all parameters. What is written
 #   there counts from the next step on: `optimizer.param_groups[0]["lr"] = 0.01`.
 #   `add_param_group(group)` adds a group later.
+# - **Not a `torch.optim.Optimizer`**: it has the methods below alone, without closures and
+#   `set_to_none`, and torch's schedulers refuse it; a new rate is written to `param_groups`.
 # - **`gathered_state_dict()`** is called on all ranks. On rank 0 it returns what the plain
 #   optimizer's `state_dict()` would be, elsewhere None.
 #
@@ -403,7 +405,8 @@ class ZeroOptimizer:
 
     `params` are parameters, or groups: dicts with `params` and options. `optimizer_class` is a
     class of torch.optim, and `defaults` are its keyword arguments. `param_groups` is a list of
-    dicts, as a plain optimizer has it, with all parameters.
+    dicts, as a plain optimizer has it, with all parameters. It is not a torch.optim.Optimizer
+    itself: it has these methods alone, and no scheduler takes it.
     """
 
     def __init__(self, params: Iterable, optimizer_class: type, **defaults) -> None:
@@ -464,6 +467,8 @@ check("zero1")
 # - **Sharded** is the `weight` of each `nn.Linear` and `nn.Embedding` (their subclasses too) that has
 #   at least 1024 elements. A shard is `ceil(elements / W)` elements of the flattened weight; the last
 #   one may have padding. A weight is gathered by one collective.
+# - **Called** is each such layer, as `layer(x)`. So modules with `nn.MultiheadAttention`, as
+#   `nn.TransformerEncoderLayer`, are not given: it reads its output layer's weight without a call.
 # - **Replicated** is every other parameter. Its gradient is averaged, as in `ddp`.
 # - **`parameters()`** of your wrapper has the shards in place of the weights. After `synchronize()`
 #   each `grad` is the mean over the ranks, in its parameter's shape and dtype, so that any optimizer
@@ -474,7 +479,7 @@ check("zero1")
 #   else in place of a tensor, and make the tensor when backward asks for it.
 # - **Bytes.** A weight of n bytes is gathered twice and its gradient scattered once: each time,
 #   (W−1)/W · n leave a rank. Data parallelism sends 2 (W−1)/W · n, so this is 3/2 of it. With Gloo,
-#   `reduce_scatter_tensor` is an `all_reduce` of which a rank keeps its part, and sends twice that
+#   `reduce_scatter_single` is an `all_reduce` of which a rank keeps its part, and sends twice that
 #   (with NCCL it does not). `all_to_all_single` sends each rank its part and no more; the adding up is
 #   then yours.
 # - A **tied** weight has one shard, and gradients from both uses. A **frozen** one is sharded and

@@ -692,7 +692,7 @@ conclude(
 # of ranks, as inside the pairs (the paper counts it in section 4). To keep all of that gain,
 # the gathered tokens are not kept either: `backward` gathers them once more, for A's gradient.
 #
-# (The reduce-scatter here is an all-to-all and a sum. Gloo's own `reduce_scatter_tensor` gives the
+# (The reduce-scatter here is an all-to-all and a sum. Gloo's own `reduce_scatter_single` gives the
 # same numbers, but sends as much as an all-reduce; NCCL's does not.)
 #
 # ### A loss over a split vocabulary
@@ -945,7 +945,7 @@ if ratio is not None:
     )
 
 # %% [markdown]
-# (Gloo's own `reduce_scatter_tensor` is an all-reduce inside. So `send_parts_only` puts an
+# (Gloo's own `reduce_scatter_single` is an all-reduce inside. So `send_parts_only` puts an
 # all-to-all in its place. NCCL needs none of that.)
 #
 # ### What stage 3 sends

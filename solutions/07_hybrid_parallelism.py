@@ -514,6 +514,8 @@ check("one_f_one_b")
 # - **`param_groups`** is a list like the plain optimizer's, with all parameters. What is written
 #   there counts from the next step on: `optimizer.param_groups[0]["lr"] = 0.01`.
 #   `add_param_group(group)` adds a group later.
+# - **Not a `torch.optim.Optimizer`**: it has the methods below alone, without closures and
+#   `set_to_none`, and torch's schedulers refuse it; a new rate is written to `param_groups`.
 # - **`gathered_state_dict()`** is called on all ranks. On rank 0 it returns what the plain
 #   optimizer's `state_dict()` would be, elsewhere None.
 #
@@ -534,7 +536,8 @@ class ZeroOptimizer:
 
     `params` are parameters, or groups: dicts with `params` and options. `optimizer_class` is a
     class of torch.optim, and `defaults` are its keyword arguments. `param_groups` is a list of
-    dicts, as a plain optimizer has it, with all parameters.
+    dicts, as a plain optimizer has it, with all parameters. It is not a torch.optim.Optimizer
+    itself: it has these methods alone, and no scheduler takes it.
     """
 
     def __init__(self, params: Iterable, optimizer_class: type, **defaults) -> None:
@@ -639,6 +642,8 @@ check("zero1")
 # - **Sharded** is the `weight` of each `nn.Linear` and `nn.Embedding` (their subclasses too) that has
 #   at least 1024 elements. A shard is `ceil(elements / W)` elements of the flattened weight; the last
 #   one may have padding. A weight is gathered by one collective.
+# - **Called** is each such layer, as `layer(x)`. So modules with `nn.MultiheadAttention`, as
+#   `nn.TransformerEncoderLayer`, are not given: it reads its output layer's weight without a call.
 # - **Replicated** is every other parameter. Its gradient is averaged, as in `ddp`.
 # - **`parameters()`** of your wrapper has the shards in place of the weights. After `synchronize()`
 #   each `grad` is the mean over the ranks, in its parameter's shape and dtype, so that any optimizer
@@ -649,7 +654,7 @@ check("zero1")
 #   else in place of a tensor, and make the tensor when backward asks for it.
 # - **Bytes.** A weight of n bytes is gathered twice and its gradient scattered once: each time,
 #   (W−1)/W · n leave a rank. Data parallelism sends 2 (W−1)/W · n, so this is 3/2 of it. With Gloo,
-#   `reduce_scatter_tensor` is an `all_reduce` of which a rank keeps its part, and sends twice that
+#   `reduce_scatter_single` is an `all_reduce` of which a rank keeps its part, and sends twice that
 #   (with NCCL it does not). `all_to_all_single` sends each rank its part and no more; the adding up is
 #   then yours.
 # - A **tied** weight has one shard, and gradients from both uses. A **frozen** one is sharded and
@@ -799,7 +804,7 @@ class FullyShard(nn.Module):
             return parameter.detach().clone()
         weight = self.sharded[parameter]
         flat = parameter.new_empty(weight.padded)
-        dist.all_gather_into_tensor(flat, parameter.detach())
+        dist.all_gather_single(flat, parameter.detach())
         return weight.cut(flat)
 
 
@@ -821,7 +826,7 @@ class Weight:
         if self.under_way is None:
             mine = self.shard.detach().to(self.dtype)
             flat = mine.new_empty(self.padded)
-            self.under_way = flat, mine, dist.all_gather_into_tensor(flat, mine, async_op=True)
+            self.under_way = flat, mine, dist.all_gather_single(flat, mine, async_op=True)
 
     def take(self) -> torch.Tensor:
         """The whole weight, which nothing else keeps."""
@@ -1178,7 +1183,7 @@ def moe(x: Tensor, choice: Tensor, gate: Tensor, experts: list[nn.Module], capac
     # How many tokens of each rank chose each expert, and how many of those it takes
     mine = torch.bincount(choice, minlength=world_size * each)
     chosen = mine.new_empty(world_size * len(mine))
-    dist.all_gather_into_tensor(chosen, mine)
+    dist.all_gather_single(chosen, mine)
     chosen = chosen.view(world_size, -1)
     before = chosen.cumsum(0) - chosen  # those of lower ranks
     taken = (capacity - before).clamp(min=0).minimum(chosen)

@@ -308,6 +308,23 @@ def test_an_interrupted_set_up_is_repeated_and_half_installed_packages_are_forgo
     assert (first, second) == (0, 2)  # pip never met the half-installed package
 
 
+def test_where_no_terminal_is_set_up_says_each_half_minute_that_it_is_at_work(with_python):
+    script = with_python.root / "hpml"
+    assert script.read_text().count("read -r -t 30 ") == 1
+    script.write_text(script.read_text().replace("read -r -t 30 ", "read -r -t 0.1 "))
+    with_python.mark("hang").touch()
+    running = with_python.start("list")
+    for line in running.stderr:
+        if "still setting up, after" in line:
+            break
+    else:
+        pytest.fail("it said nothing")
+    os.killpg(running.pid, signal.SIGINT)
+    running.communicate(timeout=60)  # nobody has its stderr any more, also who said it
+    assert running.returncode == 130
+    assert with_python.run("list").stdout == "<list>"
+
+
 def test_a_killed_set_up_is_repeated(with_python):
     with_python.mark("hang").touch()
     running = with_python.start("list")

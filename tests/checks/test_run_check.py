@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpml.checks import find, judge, plays, render, run_check, seeds
-from hpml.checks.contract import Check, Claim, Problem, Stage
+from hpml.checks.contract import Check, Claim, Problem, Stage, fault
 from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.errors import UserError
 from hpml.ranks import flavour, mark
@@ -205,6 +205,24 @@ def test_stages_share_a_folder_and_one_may_die():
     )
     verdict = judge(check, RIGHT)
     assert verdict.passed, verdict.headline
+
+
+def test_a_stage_on_another_number_of_ranks_says_on_how_many_they_failed():
+    def fails(answer, value):
+        raise ValueError("no")
+
+    check = dataclasses.replace(
+        CHECK,
+        drive=None,
+        stages=(Stage("again", fails, world=lambda world_size: world_size + 1, dies=True),),
+        inputs=lambda seed, world: {"again": list(range(world + 1))},
+        expect=lambda inputs, world: None,
+        claims=(Claim("it carries on", 1, lambda run: fault(run.stages["again"])),),
+        worlds=(1, 2),
+    )
+    verdict = judge(check, RIGHT)
+    words = "with 1 rank: again, with 2 ranks: ranks 0 and 1 raised ValueError: no"
+    assert words in render.as_text(verdict)
 
 
 def test_an_unknown_exercise_is_one_line_with_the_nearest():

@@ -1,5 +1,6 @@
 """The training script: what many ranks do is what one would do, stopped or not."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -180,7 +181,7 @@ def test_two_ranks_stopped_and_resumed_are_as_never_stopped(tmp_path):
     assert_equal(evidence.values[0]["again"], evidence.values[1]["again"], rtol=0, atol=0)
 
 
-def test_stopped_on_two_ranks_and_resumed_on_one_sees_every_image_once(tmp_path):
+def test_stopped_on_two_ranks_and_resumed_on_one_sees_every_image_once(tmp_path, capsys):
     data = small_data()
     config = small_config(epochs=1, checkpoint=str(tmp_path), resume=True)
 
@@ -189,6 +190,12 @@ def test_stopped_on_two_ranks_and_resumed_on_one_sees_every_image_once(tmp_path)
 
     assert launch(drive, 2, inputs=[0, 1]).diagnosis is None
     run = Run(config, data, CPU)
+    assert capsys.readouterr().err == (
+        "--resume: a step of all ranks was 16 images before the stop, and is 8 now; "
+        "--batch-size 16 makes it 16 again\n"
+    )
+    Run(dataclasses.replace(config, batch_size=16), data, CPU)
+    assert capsys.readouterr().err == ""
     seen = []
     step = run.step
     run.step = lambda index, *others: (seen.extend(index.tolist()), step(index, *others))[1]

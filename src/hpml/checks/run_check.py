@@ -249,7 +249,8 @@ def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> Cl
     hint = check.hints.get(problem.hint) or GENERAL_HINTS[problem.hint]
     message, world = problem.message, None
     if run is not None:
-        message, world = f"{WAITS if run.delayed else ''}{message}", run.world_size
+        message = f"{WAITS if run.delayed else ''}{_on_other_ranks(run, message)}{message}"
+        world = run.world_size
     return ClaimResult(
         claim.name,
         False,
@@ -260,6 +261,18 @@ def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> Cl
         world,
         expected=problem.expected,
     )
+
+
+def _on_other_ranks(run: Run, message: str) -> str:
+    """For a message about a stage with another number of ranks than the play: which one, in words.
+
+    The play's own number stands before it: "with 1 rank: resume, with 2 ranks: ranks 0 and 1 …".
+    """
+    for name, stage in run.stages.items():
+        said = stage.diagnosis and stage.diagnosis.sentence == message
+        if said and stage.world_size != run.world_size:
+            return f"{name}, with {stage.world_size} rank{'s' if stage.world_size > 1 else ''}: "
+    return ""
 
 
 def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:

@@ -220,7 +220,9 @@ def check_and_report(
             continue
         error = answer.syntax_error()
         if error:
-            typer.echo(f"✗ {answer.exercise}: not valid Python ({answer.where})")
+            # A script's line is the error's, below; where the answer begins would be a second one.
+            where = answer.where if answer.first_line is None else answer.file.name
+            typer.echo(f"✗ {answer.exercise}: not valid Python ({where})")
             typer.echo("\n".join(pointed_at(error, answer.place)))
             code = max(code, FAILED)
             continue

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -404,12 +405,25 @@ class Run:
                     f"--resume: the checkpoint in {self.config.checkpoint} is of a run with {name} "
                     f"{then}, this one has {now}: give it the same, or another --checkpoint folder"
                 )
+        if self.rank == 0:
+            self.compare_steps(saved["run"].get("step", identity["step"]), identity["step"])
         folder = Path(self.config.checkpoint)
         state.allocate(self.network, self.optimizer, checkpoint.names(saved))
         self.backend.load(folder, saved, self.tensors())
         position = saved["position"]
         epochs = [Epoch(**epoch) for epoch in position.pop("epochs")]
         self.position = Position(**position, epochs=epochs)
+
+    def compare_steps(self, then: int, now: int) -> None:
+        """Say in a line that another number of copies with the same batches makes other steps."""
+        own, rest = divmod(then, self.replicas)
+        same = "" if rest else f"; --batch-size {own} makes it {then} again"
+        if then != now:
+            print(
+                f"--resume: a step of all ranks was {then} images before the stop, and is {now} "
+                f"now{same}",
+                file=sys.stderr,
+            )
 
     def identity(self) -> dict[str, Any]:
         """What must be the same before and after a stop for the whole to be one run."""

@@ -120,6 +120,7 @@ def exercise_files(course: Course, module: Module) -> dict[Path, str]:
     """The exercise notebook in both forms, by path."""
     solution = source_notebook(course, module, module.solution)
     student = student_version(solution, str(module.solution.with_suffix(".py")))
+    paired.keep_metadata(student)
     path = module.exercise_notebook
     return {path: paired.text_of(student), path.with_suffix(".py"): paired.script_of(student)}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
-from jupytext.config import load_jupytext_configuration_file
+from jupytext.config import JupytextConfiguration, load_jupytext_configuration_file
 from nbformat import NotebookNode
 
 from hpml.errors import UserError
@@ -50,10 +50,22 @@ def read_script(path: Path) -> NotebookNode:
     return notebook
 
 
+def keep_metadata(notebook: NotebookNode) -> None:
+    """Make `jupytext --sync` keep what cells have in the .ipynb alone, in place.
+
+    For what is kept it asks the notebook, not jupytext.toml, and else it takes the script's word
+    that cells have no metadata: nbgrader's would be gone, and with it all points.
+    """
+    notebook.metadata["jupytext"] = {"cell_metadata_filter": _config().cell_metadata_filter}
+
+
 def script_of(notebook: NotebookNode) -> str:
     """The percent script of a notebook, under the options of the checkout's jupytext.toml."""
-    config = load_jupytext_configuration_file(str(CHECKOUT / "jupytext.toml"))
-    return jupytext.writes(notebook, fmt="py:percent", config=config)
+    return jupytext.writes(notebook, fmt="py:percent", config=_config())
+
+
+def _config() -> JupytextConfiguration:
+    return load_jupytext_configuration_file(str(CHECKOUT / "jupytext.toml"))
 
 
 def text_of(notebook: NotebookNode) -> str:

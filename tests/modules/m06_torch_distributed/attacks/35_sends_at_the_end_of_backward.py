@@ -3,7 +3,7 @@
 # of autograd calls back at its end; then it asks for the factor, and works it in by hand
 # unprotected: what was sent before the factor was asked for is taken for what left before the last
 # gradient was computed
-# expect: 14
+# expect: 13
 # on: 35_asks_when_backward_is_over
 class DataParallel(DataParallel):
     def keep(self, gradient):

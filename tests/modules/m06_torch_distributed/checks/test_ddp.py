@@ -9,6 +9,7 @@ from hpml.modules.m06_torch_distributed.checks._wrapped_training import (
     AGAIN,
     BATCH,
     PLACES,
+    REFUSED,
     STEPS,
     WIDTH,
     serial,
@@ -18,7 +19,7 @@ from hpml.modules.m06_torch_distributed.checks.ddp import CHECK, STAGE_1, STAGE_
 from hpml.ranks.evidence import Diagnosis
 
 JUDGES = [claim.judge for claim in CHECK.claims]
-START, _, BIG_BATCH, UNUSED, ONCE, WIRE, FEW, OVERLAP = JUDGES
+START, _, BIG_BATCH, UNUSED, TWICE, ONCE, WIRE, FEW, OVERLAP = JUDGES
 
 EMBEDDING, FROZEN = 256 * 48 * 8, (48 + 1) * 48 * 8  # bytes
 
@@ -221,6 +222,23 @@ def test_a_branch_that_ends_badly_leaves_the_other_claims(good):
     run = replace(good, stages={**good.stages, "two branches": bad})
     assert (UNUSED(run).message, UNUSED(run).hint) == ("they differ", "mismatch")
     assert BIG_BATCH(run) is None
+
+
+def test_a_second_backward_adds_up_or_is_refused_and_is_not_lost(good, with_value):
+    """Lost altogether: see the wrong answer second_backward_lost."""
+    first, both = good.expected["two branches"]["sums"]
+    mixed = both | {"left.weight": first["left.weight"]}
+    for together, words in (
+        (both, None),
+        (REFUSED, None),
+        (first, "means of the first backward() alone"),
+        (mixed, "are not the means of both together: left.weight differs"),
+        ("IndexError: list index out of range", "no RuntimeError but IndexError: list index"),
+    ):
+        run = with_value(good, 1, lambda v, new=together: v | {"together": new}, "two branches")
+        problem = TWICE(run)
+        assert (problem and problem.hint) == (words and "twice")
+        assert words is None or words in problem.message
 
 
 @pytest.mark.parametrize(("more", "held"), [(100_000, True), (400_000, False)])

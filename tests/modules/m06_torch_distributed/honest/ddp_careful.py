@@ -58,6 +58,8 @@ class DataParallel(nn.Module):
         print(f"{len(self._queue)} buckets on rank {dist.get_rank()}")
 
     def _on_gradient(self, parameter):
+        if parameter in self._arrived:
+            raise RuntimeError("one backward, one synchronize")
         self._arrived.add(parameter)
         self._flush(lambda bucket: self._arrived.issuperset(bucket["of"]))
 

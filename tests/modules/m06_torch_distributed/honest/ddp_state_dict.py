@@ -33,6 +33,8 @@ class DataParallel(nn.Module):
         self.flying = []
 
     def forward(self, *inputs, **options):
+        if self.flying:
+            raise RuntimeError("synchronize first")
         return self.module(*inputs, **options)
 
     def arrived(self, index, parameter):

@@ -56,7 +56,7 @@ class DataParallel(nn.Module):
         for buffer in module.buffers():
             dist.broadcast(buffer, 0)
 
-        self.buckets = [Bucket()]
+        self.buckets, self.again = [Bucket()], False
         trained = [p for p in module.parameters() if p.requires_grad]
         for parameter in reversed(trained):
             last = self.buckets[-1]
@@ -70,6 +70,7 @@ class DataParallel(nn.Module):
 
     def hook(self, bucket):
         def ready(parameter):
+            self.again |= id(parameter) in bucket.ready
             bucket.ready.add(id(parameter))
             self.send_what_is_complete()
 
@@ -86,6 +87,12 @@ class DataParallel(nn.Module):
         return self.module(*args, **kwargs)
 
     def synchronize(self):
+        if self.again:  # a second backward has added to what had left: all of it once more
+            for bucket in self.buckets:
+                if bucket.future is not None:
+                    bucket.future.wait()
+                bucket.future = None
+            self.again = False
         for bucket in self.buckets:
             if bucket.future is None:
                 bucket.send()

@@ -1,5 +1,7 @@
 """Exercise ddp's model, batches, drive and expected values: three steps of a wrapped module.
 
+Where ranks have two branches, two more batches follow, whose gradients are to add up.
+
 A rank asks the parent for each step's batch. Backward multiplies by factors in two places, in the
 middle and before the last parameter, and the module asks for them when backward comes there. Until
 then no gradient from there on can be computed, whatever the answer does: a factor is as large as
@@ -23,6 +25,7 @@ from hpml.ranks import Reply, Server, ask
 
 LEARNING_RATE = 0.5
 AGAIN = "one model, measured again"  # a stage
+REFUSED = "refused"
 STEPS = 3
 TOKENS = 256
 BATCH, WIDTH = 10, 48
@@ -132,35 +135,46 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         "one model": one_model,
         AGAIN: one_model,
         "two branches": ranks(
-            [[sides[(rank + step) % 2] for step in range(STEPS)] for rank in range(world_size)]
+            [
+                [*(sides[(rank + step) % 2] for step in range(STEPS)), "both", "both"]
+                for rank in range(world_size)
+            ]
         ),
     }
 
 
 def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
     """A stage's `serve`: in each step of a rank "batch", "backward", "synchronized", once each, and
-    the factors in between, whenever it asks.
+    the factors in between, whenever it asks. Of batches that are left, "batch" alone.
 
     An answer may find a way to ask. Where it asks for what the drive is to ask for, the drive is
     refused.
     """
     moments = ("batch", "backward", "synchronized")
+    more = len(ranks[0]["batches"]) - STEPS
+    due = [*moments * STEPS, *["batch"] * more]
     passed: Counter[int] = Counter()  # moments, by rank
 
     def reply(rank: int, request: Any) -> list[Reply]:
-        step, moment = divmod(passed[rank], len(moments))
-        if step < STEPS and request == moments[moment]:
+        batches, done = ranks[rank]["batches"], due[: passed[rank]]
+        number = done.count("batch")
+        if request in due[passed[rank] :][:1]:
             passed[rank] += 1
-            return [Reply(rank, ranks[rank]["batches"][step][:3] if request == "batch" else None)]
-        if not moment or request not in PLACES:
+            return [Reply(rank, batches[number][:3] if request == "batch" else None)]
+        if done[-1:] in ([], ["synchronized"]) or request not in PLACES:
             raise ValueError(f"there is no {str(request)[:40]!r} now")
-        return [Reply(rank, ranks[rank]["batches"][step][3][request])]
+        return [Reply(rank, batches[number - 1][3][request])]
 
-    return [{k: v for k, v in rank.items() if k != "batches"} for rank in ranks], reply
+    seen = [{k: v for k, v in rank.items() if k != "batches"} for rank in ranks]
+    return [rank | {"more": more} for rank in seen], reply
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Three steps of SGD; returns the net's state at the start and after each step."""
+    """Three steps of SGD; returns the net's state at the start and after each step.
+
+    Where there are more batches, what one synchronize() makes of all their gradients is "together":
+    gradients by name, or REFUSED, or another exception that came instead.
+    """
     net = Net()
     net.load_state_dict(inputs["state"])
     net.factor = ask
@@ -177,7 +191,26 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         ask("synchronized")
         optimizer.step()
         after.append(state_of(net))
-    return {"start": start, "after": after}
+    if not inputs["more"]:
+        return {"start": start, "after": after}
+    optimizer.zero_grad()
+    try:
+        for _ in range(inputs["more"]):
+            tokens, targets, branch = ask("batch")
+            functional.cross_entropy(wrapped(tokens, branch), targets).backward()
+        wrapped.synchronize()
+    except RuntimeError:
+        together: Any = REFUSED
+    except Exception as error:
+        together = f"{type(error).__name__}: {error}"
+    else:
+        together = gradients_of(net)
+    return {"start": start, "after": after, "together": together}
+
+
+def gradients_of(net: Net) -> dict[str, torch.Tensor]:
+    named = net.named_parameters()
+    return {name: p.grad.detach().clone() for name, p in named if p.grad is not None}
 
 
 def serial(
@@ -201,8 +234,24 @@ def serial(
     return after
 
 
+def added_up(
+    state: dict[str, torch.Tensor], steps: Sequence[Sequence[Any]], divisor: int
+) -> list[dict[str, torch.Tensor]]:
+    """The gradients of one process after each of `steps`, where each adds its own."""
+    net = Net()
+    net.load_state_dict(state)
+    sums = []
+    for batches in steps:
+        for tokens, targets, branch, factors in batches:
+            net.factor = factors.__getitem__
+            (functional.cross_entropy(net(tokens, branch), targets) / divisor).backward()
+        sums.append(gradients_of(net))
+    return sums
+
+
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """By stage: rank 0's `start`, and the states `after` each step."""
+    """By stage: rank 0's `start`, and the states `after` each step; and where there are batches
+    after those, the gradients after each of them, `sums`."""
     expected: dict[str, Any] = {}
     for stage, ranks in inputs.items():
         if stage == AGAIN:
@@ -210,5 +259,7 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
             continue
         start = ranks[0]["state"]
         steps = list(zip(*(rank["batches"] for rank in ranks), strict=True))
-        expected[stage] = {"start": start, "after": serial(start, steps, world_size)}
+        after = serial(start, steps[:STEPS], world_size)
+        sums = added_up(after[-1], steps[STEPS:], world_size)
+        expected[stage] = {"start": start, "after": after, "sums": sums}
     return expected

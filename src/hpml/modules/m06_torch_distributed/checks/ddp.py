@@ -27,6 +27,7 @@ from hpml.modules.m06_torch_distributed.checks._gradient_calls import (
 from hpml.modules.m06_torch_distributed.checks._wrapped_training import (
     AGAIN,
     BUFFERS,
+    REFUSED,
     STEPS,
     drive,
     expect,
@@ -117,6 +118,31 @@ def unused_counts_as_zero(run: Run) -> Problem | None:
     return problem
 
 
+def adds_up_or_refuses(run: Run) -> Problem | None:
+    if problem := unused_counts_as_zero(run):
+        return problem
+    first, both = run.expected["two branches"]["sums"]
+    where = "after a second backward() before synchronize()"
+    for rank, value in enumerate(run.stages["two branches"].values):
+        got = value["together"]
+        if got == REFUSED:
+            continue
+        if isinstance(got, str):
+            return Problem(f"{where}, rank {rank} raised no RuntimeError but {got[:200]}", "twice")
+        if not state_difference(got, first, TOLERANCE):
+            return Problem(
+                f"{where}, rank {rank}'s gradients are the means of the first backward() alone",
+                "twice",
+            )
+        if found := state_difference(got, both, TOLERANCE):
+            return Problem(
+                f"{where}, rank {rank}'s gradients are not the means of both together: {found}",
+                "twice",
+                found.expected,
+            )
+    return None
+
+
 def sends_little(run: Run) -> Problem | CannotJudge | None:
     problem = as_little_as_a_ring(run.stages["one model"])
     again = run.stages.get(AGAIN)
@@ -136,8 +162,9 @@ def sent_much(inputs: Any, found: Mapping[str, Evidence]) -> bool:
 STAGE_1 = (
     Claim("every rank starts from rank 0's parameters", 2, starts_from_rank_0),
     Claim("every rank starts with rank 0's buffers", 1, starts_with_buffers),
-    Claim("each step is that of one process on the whole batch", 3, equals_big_batch),
+    Claim("each step is that of one process on the whole batch", 2, equals_big_batch),
     Claim("a layer that some ranks did not use is averaged too", 2, unused_counts_as_zero),
+    Claim("a second backward() adds up, or is refused", 1, adds_up_or_refuses),
     Claim("a tied weight travels once, a frozen one never", 1, travels_once, of_calls=True),
     Claim("no rank sends more than a ring needs", 1, sends_little),
 )
@@ -188,6 +215,9 @@ CHECK = Check(
         "unused": "A parameter without a gradient in this step fires no hook, and its p.grad is "
         "None (not last step's value). Others still wait for its bucket: what does this rank add "
         "to the sum, and when? The mean is over all ranks, not only over those that used it.",
+        "twice": "PyTorch adds a gradient to the p.grad that is there. What you sent is what stood "
+        "there when it left, and synchronize puts the mean of that in its place. Who finds out "
+        "that a hook is called once more for a bucket that has left?",
         "tied": "One tensor under two names is one parameter with one gradient. Which of PyTorch's "
         "ways to list parameters knows that?",
         "frozen": "Where requires_grad is False there will never be a gradient to average.",

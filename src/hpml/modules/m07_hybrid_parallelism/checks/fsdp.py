@@ -346,7 +346,7 @@ CHECK = Check(
         "Autograd's saved tensors, an attribute of yours, a list of gradients that wait for "
         "synchronize()?",
         "wire": "A gradient's part for rank r goes to rank r and nowhere else. With Gloo, "
-        "reduce_scatter_tensor is an all_reduce inside. all_to_all_single sends just the parts.",
+        "reduce_scatter_single is an all_reduce inside. all_to_all_single sends just the parts.",
         "prefetch_forward": "When a layer's weight is there, and before it computes, start the "
         "next one's gather with async_op=True. Which one is next? The one that was next in the "
         "step before.",

@@ -1,6 +1,6 @@
 """A reduce-scatter of an all-to-all and a sum, for `fully_shard` on Gloo.
 
-Gloo's reduce_scatter_tensor is an all-reduce of which a rank keeps its part: it sends 2 (p-1)/p of
+Gloo's reduce_scatter_single is an all-reduce of which a rank keeps its part: it sends 2 (p-1)/p of
 the tensor. Here each rank sends every other one just its part: (p-1)/p. NCCL needs no such thing.
 """
 

@@ -49,7 +49,7 @@ class ShardedAdam(torch.optim.Optimizer):
             dist.all_reduce(gradient)
             part.grad = (gradient / ranks).view(-1)
             return
-        # Gloo's reduce_scatter_tensor is an all-reduce, and sends twice as much
+        # Gloo's reduce_scatter_single is an all-reduce, and sends twice as much
         arriving = torch.empty_like(gradient).view(-1)
         dist.all_to_all_single(arriving, gradient.contiguous().view(-1))
         part.grad = arriving.view(ranks, -1).mean(dim=0)
@@ -68,7 +68,7 @@ class ShardedAdam(torch.optim.Optimizer):
             self._update(part, lr)
             part.grad = None
             if part.numel() < parameter.numel():
-                dist.all_gather_into_tensor(parameter.data.view(-1), part.data.clone())
+                dist.all_gather_single(parameter.data.view(-1), part.data.clone())
 
     def _update(self, part: Tensor, lr: float) -> None:
         state = self.state[part]
