@@ -23,6 +23,7 @@ def failed(kind, cause="", raised=None):
         ("NameError", "name 'x' is not defined", "other cell"),
         ("UnboundLocalError", "cannot access local variable 'x'", "no value yet"),
         ("SyntaxError", "invalid syntax", "syntax"),
+        ("NoSuchRank", "send to rank -1: there is no such rank", "no such rank"),
         ("RuntimeError", "addmv input tensors must have the same dtype", "two dtypes"),
         ("RuntimeError", "expected scalar type Float but found Double", "two dtypes"),
         ("RuntimeError", "result type Float can't be cast to Long", "two dtypes"),

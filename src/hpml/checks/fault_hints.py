@@ -17,6 +17,7 @@ _OF_EXCEPTION = {
     "SyntaxError": "syntax",
     "IndentationError": "syntax",
     "TabError": "syntax",
+    "NoSuchRank": "no such rank",
 }
 # What PyTorch's and NumPy's exceptions say where dtypes do not go together
 _TWO_DTYPES = re.compile(
