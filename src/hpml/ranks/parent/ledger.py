@@ -6,7 +6,17 @@ from signal import Signals
 from typing import Any
 
 from hpml.ranks import encoding
-from hpml.ranks.evidence import MEETING, Asked, Call, Counts, End, Mark, Raised, RankEvidence
+from hpml.ranks.evidence import (
+    MEETING,
+    Asked,
+    Call,
+    Counts,
+    End,
+    Mark,
+    Meeting,
+    Raised,
+    RankEvidence,
+)
 
 MAX_CALLS = 200_000
 MAX_MARKS = 10_000
@@ -17,6 +27,7 @@ MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
 MAX_PRINTED = 2**24  # bytes after which a rank that prints is ended
 MAX_TEXT = 20_000  # characters of one text from a rank
+MAX_ADDRESS = 200  # of one where ranks meet
 
 
 @dataclass
@@ -164,6 +175,7 @@ class RankLog:
         root: Any = None,
         peer: Any = None,
         tag: Any = 0,
+        *meets: Any,
     ) -> None:
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
@@ -184,6 +196,7 @@ class RankLog:
                 root=_number(root),
                 peer=_number(peer),
                 tag=int(tag),
+                meets=_meeting(*meets) if meets else None,
             )
         )
 
@@ -232,6 +245,11 @@ class RankLog:
             asked=tuple(self.asked),
             seconds=self.ended_at if self.ended_at is not None else now,
         )
+
+
+def _meeting(rank: Any, size: Any, address: Any, machine: Any, port: Any) -> Meeting:
+    where = (_text(address)[:MAX_ADDRESS], _text(machine), _text(port))
+    return Meeting(_number(rank), int(size), *where)
 
 
 def _text(value: Any) -> str:

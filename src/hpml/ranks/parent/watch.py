@@ -115,7 +115,8 @@ class Watch:
         self._meeting = self._meeting + min(passed, 2 * LOOK_EVERY) if together else 0.0
         if moving or (self.moved and self._meeting <= MEET):  # who looks for rank 0 prints warnings
             self.moved, self._quiet = False, 0.0
-        if self._quiet < (self._stuck_after if self._meeting <= MEET else QUIET):
+        known = self._meeting > MEET or self._never_meet()
+        if self._quiet < (QUIET if known else self._stuck_after):
             return None
         lost = any(messages.never_waited_for(log, self._logs) for log in self._unfinished())
         if lost and self._quiet < LOST:
@@ -183,6 +184,13 @@ class Watch:
 
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
+
+    def _never_meet(self) -> bool:
+        """Whether all that are left stand where they are to meet, and ask for what never meets."""
+        left = self._unfinished()
+        return diagnose.all_meet(left) and not any(
+            diagnose.can_complete(log, self._logs) for log in left
+        )
 
     def _anybody_moves(self) -> bool:
         return bool(self.pids) and any(self._moves(log) for log in self._unfinished())

@@ -171,7 +171,9 @@ class Proxy:
         # It is a collective itself, in which a rank that never comes leaves the others waiting.
         index = None
         if default:
-            index = self._recorder.enter("init_process_group", tuple(ranks))
+            place = name.partition(" ")[2]  # as hpml.ranks.rank.remote_group has it
+            meets = place and [self._job.rank, len(ranks), place, "", place]
+            index = self._recorder.enter("init_process_group", tuple(ranks), meets=meets or None)
             self._recorder.wait(index)
 
         def make() -> None:
