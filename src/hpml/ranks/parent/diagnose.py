@@ -14,7 +14,7 @@ from typing import Any
 
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import ANYONE, KINDS, MEETING, Call, Cause, Diagnosis, Kind, Raised
-from hpml.ranks.parent import meetings, messages, words
+from hpml.ranks.parent import groups, meetings, messages, words
 from hpml.ranks.parent.ledger import MAX_OUTPUT, MAX_PRINTED, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
@@ -188,12 +188,14 @@ def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     elsewhere = [log for log in logs if log.end is None and log.waiting is None]
     asking = [log for log in elsewhere if log.asking]
-    elsewhere = [log for log in elsewhere if not log.asking]
+    grouping = [log for log in elsewhere if log.grouping]
+    elsewhere = [log for log in elsewhere if not log.asking and not log.grouping]
     left = [log for log in logs if log.end is not None]
     lost = [found for log in waiting if (found := messages.never_waited_for(log, logs))]
     apart = meetings.apart(logs)
     waits = meetings.asked(logs, lines_of) if apart else _waits(waiting, lines_of)
-    parts = [*_lost(lost, lines_of), *waits, *_asks(asking, lines_of)]
+    parts = [*_lost(lost, lines_of), *waits, *groups.made(grouping, lines_of)]
+    parts += _asks(asking, lines_of)
     parts += [*_elsewhere(elsewhere, lines_of), *_left(left, waiting, lines_of)]
     if not apart and _groups_differ(logs):
         for group, ranks in words.by(
@@ -204,7 +206,8 @@ def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
     if lost:
         ranks = tuple(sorted({rank for rank, _ in lost}))
         return Diagnosis("hang", "; ".join(parts), ranks, cause="never waited for")
-    causes = [log.rank for log in (*elsewhere, *left)]
+    parts += groups.broken(logs)
+    causes = groups.missing(logs) or [log.rank for log in (*elsewhere, *left)]
     sends = {log.pending.operation for log in waiting if log.pending is not None}
     if not causes and sends == {"send"}:
         parts.append("everybody sends and nobody receives")
@@ -212,7 +215,7 @@ def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
         parts.append("everybody receives and nobody sends")
     cause: Cause = "apart" if apart else "one rank" if len(logs) == 1 else ""
     if apart or not causes:
-        causes = [log.rank for log in (waiting or asking)]
+        causes = [log.rank for log in (grouping or waiting or asking)]
     return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=cause)
 
 
@@ -253,7 +256,9 @@ def limit(logs: Sequence[RankLog], lines_of: str, seconds: float) -> Diagnosis:
         return flooded
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     working = [log for log in logs if log.end is None and log.waiting is None]
-    parts = []
+    grouping = [log for log in working if log.grouping]
+    working = [log for log in working if not log.grouping]
+    parts = groups.made(grouping, lines_of)
     for (line, call), ranks in words.by(working, lambda log: (log.line, log.open)):
         where = f" at line {line} {lines_of}" if line else ""
         still = f", its {_name(call, lines_of)} not complete" if call else ""

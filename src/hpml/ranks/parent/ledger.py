@@ -20,6 +20,7 @@ from hpml.ranks.evidence import (
 
 MAX_CALLS = 200_000
 MAX_MARKS = 10_000
+MAX_GROUPS = 1000
 MAX_ASKED = 20_000
 MAX_REQUEST = 2**20  # bytes of one request
 MAX_REQUESTS = 2**25  # bytes of all requests of one rank: they are kept
@@ -28,6 +29,14 @@ MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
 MAX_PRINTED = 2**24  # bytes after which a rank that prints is ended
 MAX_TEXT = 20_000  # characters of one text from a rank
 MAX_ADDRESS = 200  # of one where ranks meet
+
+
+@dataclass(frozen=True)
+class NewGroup:
+    """A group that a rank makes, or has made, by `new_group`."""
+
+    members: tuple[int, ...]
+    line: int | None
 
 
 @dataclass
@@ -41,6 +50,8 @@ class RankLog:
     asked: list[Asked] = field(default_factory=list)
     asking: bool = False  # the last of `asked` has no reply yet
     requested: int = 0  # bytes of all requests
+    groups: list[NewGroup] = field(default_factory=list)
+    grouping: bool = False  # it is in new_group, for the last of `groups`
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
     begun: bool = False  # it is forked and has its job
     end: End | None = None  # as RankEvidence.end, None while at work
@@ -88,6 +99,14 @@ class RankLog:
             if len(self.marks) == MAX_MARKS:
                 raise ValueError(f"more than {MAX_MARKS} marks")
             self.marks.append(Mark(str(rest[0])[:200], self._time(rest[1], now)))
+        elif kind == "grouping":
+            if len(self.groups) == MAX_GROUPS:
+                raise ValueError(f"more than {MAX_GROUPS} groups")
+            line, *members = rest
+            self.groups.append(NewGroup(tuple(map(int, members)), _number(line)))
+            self.grouping = True
+        elif kind == "grouped":
+            self.grouping = False
         elif kind == "sample":
             self.samples.append((_number(rest[0]), int(rest[1])))
             del self.samples[:-MAX_SAMPLES]

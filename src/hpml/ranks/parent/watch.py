@@ -13,7 +13,7 @@ from hpml.ranks import stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import HOROVOD_THREADS, Flavour, by_horovod
 from hpml.ranks.job import MOST_WITHOUT_CORE, SAMPLE_SIGNAL, STACK_SIGNAL
-from hpml.ranks.parent import diagnose, messages, movement
+from hpml.ranks.parent import diagnose, groups, messages, movement
 from hpml.ranks.parent.leash import Leash
 from hpml.ranks.parent.ledger import RankLog
 
@@ -201,13 +201,17 @@ class Watch:
             return True  # still being forked
         if self._meeting > MEET:
             return False
+        if log.grouping and not groups.can_be_made(log, self._logs):
+            return False
         if log.waiting is not None:
             # Polling for the others is not movement, whatever processor time it takes.
             if not diagnose.can_complete(log, self._logs):
                 return False
             # Where nobody waits for the other side, that may be lost. Then no byte travels; but a
-            # thread of Gloo's may look for ever at bytes that nobody has a place for.
-            if not messages.never_waited_for(log, self._logs):
+            # thread of Gloo's may look for ever at bytes that nobody has a place for. So where the
+            # members of a group may have met others, who have made another one at that time.
+            lost = messages.never_waited_for(log, self._logs) or groups.differ(self._logs)
+            if not lost:
                 return True
             return self._linked and self._carries(log)
         pid = self.pids[log.rank]

@@ -35,7 +35,10 @@ from hpml.ranks.rank.arena import Arena
 from hpml.ranks.rank.rank import delays_of
 
 # Events of a rank that are its own word, and are passed on as such
-PASSED_ON = {"begin", "mark", "sample", "ask", "value", "refused", "raised", "exit"}
+PASSED_ON = {"begin", "mark", "sample", "ask", "value", "refused", "raised", "exit"} | {
+    "grouping",
+    "grouped",
+}
 MAX_GROUPS = 1000
 MAX_CALLS = 20_000  # that have not ended, or whose ends the rank does not notice
 IDLE = 1.0  # seconds without a call after which the thread that waits for their ends ends

@@ -1,8 +1,8 @@
 """`init_process_group` is a call of the ledger too, and ranks do not come too early.
 
-It is a collective itself: a rank that never joins leaves the others waiting there. So are a
-`TCPStore` that the answer makes, and, of a message less, `new_group`: that is no call of the
-ledger's, but told where a launch hangs.
+It is a collective itself: a rank that never joins leaves the others waiting there. So is a
+`TCPStore` that the answer makes. And so is `new_group`, which is not a call of the ledger, and is
+known where a launch hangs.
 """
 
 import functools
@@ -25,6 +25,28 @@ def install(recorder: Recorder, address: str | None, rank: int) -> None:
     meeting.install(address, rank)
     c10d.init_process_group = dist.init_process_group = _recorded(c10d.init_process_group, recorder)
     setattr(dist, "TCPStore", _recording(dist.TCPStore, recorder))  # noqa: B010
+    record_groups(recorder)
+
+
+def record_groups(recorder: Recorder) -> None:
+    """From now on, `recorder` records when this process makes a group by `new_group`, which a mesh
+    and others call, too."""
+    original = c10d._new_group_with_tag
+
+    @functools.wraps(original)
+    def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        try:
+            members = range(dist.get_world_size()) if ranks is None else sorted(map(int, ranks))
+        except (TypeError, ValueError):  # which PyTorch raises, too
+            return original(ranks, *args, **kwargs)
+        if kwargs.get("use_local_synchronization"):  # which is for members alone
+            return original(ranks, *args, **kwargs)
+        recorder.grouping(members)
+        made = original(ranks, *args, **kwargs)
+        recorder.grouped()
+        return made
+
+    setattr(c10d, "_new_group_with_tag", new_group)  # noqa: B010
 
 
 def _recorded(original: Callable[..., None], recorder: Recorder) -> Callable[..., None]:

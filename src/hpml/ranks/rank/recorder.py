@@ -123,6 +123,14 @@ class Recorder:
         while monotonic() < deadline and any(f.done() for f in [*self._futures.values()]):
             sleep(0.001)
 
+    def grouping(self, ranks: Sequence[int]) -> None:
+        """Record that the rank begins to make a group of `ranks`. It is no call of a group."""
+        self._send(["grouping", self.line(), *ranks])
+
+    def grouped(self) -> None:
+        """Record that the group is made."""
+        self._send(["grouped"])
+
     def mark(self, name: str) -> None:
         self._send(["mark", str(name), monotonic()])
 

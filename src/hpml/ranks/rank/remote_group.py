@@ -20,7 +20,7 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import FakeProcessGroup, ProcessGroup, Work
 
-from hpml.ranks.rank import dispatcher, recorder, remote_meeting
+from hpml.ranks.rank import dispatcher, joining, recorder, remote_meeting
 from hpml.ranks.rank.arena import Arena
 from hpml.ranks.rank.proxy_connection import Connection
 
@@ -115,6 +115,7 @@ def install(
     remote_meeting.install(os.environ.get("MASTER_ADDR"), node)
     marks = MarksOnly(send, watched)
     recorder.install(marks)
+    joining.record_groups(marks)
     _connection = Connection(send, ends, arena, marks.line)
     dist.Backend.register_backend(BACKEND, RemoteGroup, extended_api=True, devices=["cpu"])
     wrappers = {
