@@ -207,6 +207,24 @@ def test_a_loop_that_changes_something_may_be_work_and_ends_at_the_limit():
     assert "not done after 2 s: ranks 0 and 1 were still at work at line 4" in diagnosis.sentence
 
 
+@pytest.mark.parametrize(
+    ("misses", "says"),
+    [
+        ("pass", "not done after 2 s: rank 1 was still at work at line 4 of your answer"),
+        (
+            "dist.barrier()",
+            "not done after 2 s: rank 1 was still at work at line 4 of your answer; rank 2 waits "
+            "in barrier (call 1, line 6 of your answer); rank 0 has made no call at all and "
+            "returned",
+        ),
+    ],
+    ids=["nobody", "somebody"],
+)
+def test_who_has_returned_is_named_at_the_limit_if_somebody_misses_it(misses, says):
+    body = "x = dist.get_rank()\nwhile x % 3 == 1: x += 3\nif x == 2:\n    "
+    assert diagnose(body + misses, 3, timeout=2).diagnosis.sentence == says
+
+
 def test_stacks_are_there_for_who_asks():
     evidence = diagnose("if dist.get_rank() == 1:\n    dist.barrier()")
     text = evidence.diagnosis.stacks[1]

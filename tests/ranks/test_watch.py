@@ -36,6 +36,19 @@ def test_time_without_a_core_is_not_the_ranks_up_to_twice_the_limit(
     assert set(asked) == {os.getpid()}
 
 
+def test_who_returns_after_the_limit_for_want_of_a_core_has_returned(monkeypatch):
+    monkeypatch.setattr(movement, "seconds_without_core", lambda pid: 3.0)
+    logs = [RankLog(0, 0.0), RankLog(1, 0.0)]
+    watch = Watch(logs, Watched("<drive>"), 5.0, [], 0.0, False, "torch", None)
+    watch.forked(lambda: [os.getpid()] * 2, lambda: [os.getpid()] * 2)
+    assert {watch.look(step / 10) for step in range(1, 71)} == {None}
+    logs[0].end = "returned"
+    monkeypatch.setattr(movement, "seconds_without_core", lambda pid: 0.0)
+    assert watch.look(7.1) is None
+    logs[1].end = "returned"
+    assert watch.look(20.0) is None
+
+
 @pytest.mark.parametrize(("meet_at", "kind"), [(99.0, "hang"), (6.5, None)])
 def test_ranks_that_meet_late_have_met(meet_at, kind):
     logs = [RankLog(rank, 0.0, begun=True) for rank in range(2)]

@@ -266,8 +266,9 @@ def limit(logs: Sequence[RankLog], lines_of: str, seconds: float) -> Diagnosis:
             f"{words.ranks(ranks)} {words.form(ranks, 'was', 'were')} still at work{where}{still}"
         )
     parts += _waits(waiting, lines_of)
-    parts += _left([log for log in logs if log.end is not None], waiting, lines_of)
-    causes = tuple(log.rank for log in (working or waiting))
+    if waiting or grouping:  # else nobody misses those who have left
+        parts += _left([log for log in logs if log.end is not None], waiting, lines_of)
+    causes = tuple(log.rank for log in (working or grouping or waiting))
     return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
 
 

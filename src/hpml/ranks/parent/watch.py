@@ -74,6 +74,7 @@ class Watch:
         self._meeting = 0.0  # seconds since all ranks have come to where they meet
         self._last_look = started
         self._lost = 0.0  # seconds in which this process stood still, as the ranks may have
+        self._without = 0.0  # seconds without a core, the most of all ranks so far
         self._processor: dict[int, float] = {}
         # Horovod's threads poll each other all the time.
         self._bystanders = HOROVOD_THREADS if by_horovod(flavour) else ""
@@ -95,6 +96,8 @@ class Watch:
             waited = now - self._first_fault
             if waited >= MOST_GRACE or (waited >= GRACE and not self._anybody_moves()):
                 return diagnose.fault(self._logs, words)
+        if not self._unfinished():
+            return None  # the last one has returned, however late
         since = self._started if self._leash is None else max(self._started, self._leash.since)
         over = now - since - self._lost - self._timeout
         if over > 0 and over > self._without_core():
@@ -174,13 +177,14 @@ class Watch:
         }
 
     def _without_core(self) -> float:
-        """Seconds that are not the ranks' own: the most that one of them had to wait for a core.
+        """Seconds that are not the ranks' own: the most that one of them had to wait for a core, it
+        may have returned since.
 
         At most twice the limit, so that a launch ends whatever the ranks do.
         """
         pids = [self.pids[log.rank] for log in self._unfinished()] if self.pids else []
-        late = max(map(movement.seconds_without_core, pids), default=0.0)
-        return min(late, MOST_WITHOUT_CORE * self._timeout)
+        self._without = max(self._without, *map(movement.seconds_without_core, pids), 0.0)
+        return min(self._without, MOST_WITHOUT_CORE * self._timeout)
 
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
