@@ -1,5 +1,7 @@
 """Ranks that do not come to an end: found, ended, and told in a sentence with ranks and lines."""
 
+import re
+
 import pytest
 
 from hpml.ranks import launch
@@ -205,6 +207,24 @@ def test_a_loop_that_changes_something_may_be_work_and_ends_at_the_limit():
     assert "not done after 2 s: ranks 0 and 1 were still at work at line 4" in diagnosis.sentence
 
 
+@pytest.mark.parametrize(
+    ("misses", "says"),
+    [
+        ("pass", "not done after 2 s: rank 1 was still at work at line 4 of your answer"),
+        (
+            "dist.barrier()",
+            "not done after 2 s: rank 1 was still at work at line 4 of your answer; rank 2 waits "
+            "in barrier (call 1, line 6 of your answer); rank 0 has made no call at all and "
+            "returned",
+        ),
+    ],
+    ids=["nobody", "somebody"],
+)
+def test_who_has_returned_is_named_at_the_limit_if_somebody_misses_it(misses, says):
+    body = "x = dist.get_rank()\nwhile x % 3 == 1: x += 3\nif x == 2:\n    "
+    assert diagnose(body + misses, 3, timeout=2).diagnosis.sentence == says
+
+
 def test_stacks_are_there_for_who_asks():
     evidence = diagnose("if dist.get_rank() == 1:\n    dist.barrier()")
     text = evidence.diagnosis.stacks[1]
@@ -269,6 +289,71 @@ def test_a_rank_that_never_joins_the_group_is_named():
     diagnosis = diagnose(body, process_group=False).diagnosis
     assert diagnosis.kind == "hang"
     assert "rank 0 waits in init_process_group (line 4 of your answer)" in diagnosis.sentence
+
+
+HERE = "rank, port = int(os.environ['RANK']), int(os.environ['MASTER_PORT'])\n"
+APART = {
+    "ports": (
+        "dist.init_process_group('gloo', f'tcp://127.0.0.1:{port + rank}', None, 2, rank)",
+        "rank 0 waits for 2 ranks at 127.0.0.1:PORT, rank 1 for 2 ranks at 127.0.0.1:NEXT in "
+        "init_process_group (line 4 of your answer); all have come, and do not meet",
+    ),
+    "sizes": (
+        "dist.init_process_group('gloo', rank=rank, world_size=3 + rank)",
+        "rank 0 waits for 3 ranks at 127.0.0.1:PORT, rank 1 for 4 ranks at 127.0.0.1:PORT in "
+        "init_process_group (line 4 of your answer); all have come, and do not meet",
+    ),
+    "more than there are": (
+        "dist.init_process_group('gloo', rank=rank, world_size=4)",
+        "ranks 0 and 1 wait for 4 ranks at 127.0.0.1:PORT in init_process_group (line 4 of your "
+        "answer); there are 2 ranks in all",
+    ),
+    "numbers": (
+        "dist.init_process_group('gloo', f'tcp://localhost:{port}?rank={1}&world_size=2')",
+        "ranks 0 and 1 wait for 2 ranks at localhost:PORT in init_process_group (line 4 of your "
+        "answer); ranks 0 and 1 come as rank 1; all have come, and do not meet",
+    ),
+    "a store": (
+        "dist.TCPStore('127.0.0.1', port + rank, 2, rank == 0)",
+        "rank 0 waits for 2 ranks at 127.0.0.1:PORT, rank 1 for 2 ranks at 127.0.0.1:NEXT in "
+        "TCPStore (line 4 of your answer); all have come, and do not meet",
+    ),
+    "a store without a master": (
+        "dist.TCPStore('127.0.0.1', port, 2)",
+        "ranks 0 and 1 wait for 2 ranks at 127.0.0.1:PORT in TCPStore (line 4 of your answer); "
+        "none of them is its master; all have come, and do not meet",
+    ),
+    "a name that leads nowhere": (
+        "dist.init_process_group('gloo', f'tcp://nowhere.invalid:{port}', None, 2, rank)",
+        "ranks 0 and 1 wait for 2 ranks at nowhere.invalid:PORT in init_process_group (line 4 of "
+        "your answer); all have come, and do not meet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_where_ranks_do_not_meet_it_is_told_what_each_asked_for(name):
+    body, says = APART[name]
+    found = diagnose(f"{HERE}{body}", process_group=False, timeout=60)
+    assert (found.diagnosis.kind, found.diagnosis.cause) == ("hang", "apart")
+    ports = dict.fromkeys(re.findall(r":(\d+)", found.diagnosis.sentence))
+    told = found.diagnosis.sentence
+    for port, stands in zip(ports, ("PORT", "NEXT"), strict=False):
+        told = told.replace(f":{port}", f":{stands}")
+    assert told == says
+
+
+def test_one_rank_that_meets_nobody_is_told_why():
+    url = "'tcp://127.0.0.1:29777?rank=1&world_size=1'"
+    found = diagnose(f"dist.init_process_group('gloo', {url})", 1, process_group=False).diagnosis
+    assert found.sentence.endswith("(line 3 of your answer); rank 0 comes as rank 1")
+    assert found.cause == "apart"
+
+
+def test_ranks_that_give_one_place_two_names_meet():
+    body = "name = ('localhost', '127.0.0.1')[rank]\n"
+    body += "dist.init_process_group('gloo', f'tcp://{name}:{port}', None, 2, rank)"
+    assert diagnose(HERE + body, process_group=False).diagnosis is None
 
 
 def test_a_signal_without_a_name_is_told_by_its_number():

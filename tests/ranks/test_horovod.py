@@ -30,6 +30,14 @@ def run(body: str, world_size: int = 2, **options):
     return launch(lambda answer: answer.go(), world_size, answer=answer, **options)
 
 
+def test_ranks_that_do_not_meet_are_told_what_each_asked_for():
+    body = "os.environ['HOROVOD_SIZE'] = '4'\nhvd.init()"
+    found = run(body, process_group=False).diagnosis
+    assert (found.kind, found.cause) == ("hang", "apart")
+    assert found.sentence.startswith("ranks 0 and 1 wait for 4 ranks at 127.0.0.1:")
+    assert found.sentence.endswith("hvd.init (line 4 of your answer); there are 2 ranks in all")
+
+
 def everything(rank):
     """One of each operation, and a training step; what came out, and the environment."""
     import horovod.torch as hvd

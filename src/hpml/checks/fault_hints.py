@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hpml.ranks.evidence import Evidence
+from hpml.ranks.evidence import MEETING, Evidence
 
 # Where an answer raised one of these; a hint "raised" of a check's own has other causes in mind.
 _OF_EXCEPTION = {
@@ -17,6 +17,7 @@ _OF_EXCEPTION = {
     "SyntaxError": "syntax",
     "IndentationError": "syntax",
     "TabError": "syntax",
+    "NoSuchRank": "no such rank",
 }
 # What PyTorch's and NumPy's exceptions say where dtypes do not go together
 _TWO_DTYPES = re.compile(
@@ -33,6 +34,8 @@ def hint_key(
     diagnosis = evidence.diagnosis
     assert diagnosis is not None
     raised = next((rank.raised for rank in evidence.ranks if rank.raised), None)
+    if diagnosis.kind == "raised" and raised is not None and _some_never_joined(evidence):
+        return "hang"
     if diagnosis.kind == "raised" and raised is not None and raised.line:
         if raised.kind in _OF_EXCEPTION:
             return _OF_EXCEPTION[raised.kind]
@@ -43,3 +46,14 @@ def hint_key(
     if diagnosis.cause == "aborted" and "killed" in hints:
         return diagnosis.kind
     return diagnosis.cause or diagnosis.kind
+
+
+def _some_never_joined(evidence: Evidence) -> bool:
+    """Whether ranks raised that have no group, where others wait for them to make it."""
+    waits = any(
+        call.operation in MEETING and call.finished is None
+        for rank in evidence.ranks
+        for call in rank.calls[-1:]
+    )
+    raised = [rank.raised.message for rank in evidence.ranks if rank.raised]
+    return waits and all("process group has not been initialized" in text for text in raised)

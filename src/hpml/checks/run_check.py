@@ -52,6 +52,9 @@ GENERAL_HINTS = {
     "everywhere.",
     "no value yet": "On the way that this call took, a variable is read before it has a value. "
     "Does it get one only under an `if`, or in a loop that may take no turn?",
+    "no such rank": "Ranks are 0 to the world size less one. With whom does the line that is named "
+    "talk on the first rank, and with whom on the last? At such a border it needs an `if`, or, in "
+    "a ring, the remainder by the world size.",
     "two dtypes": "Two dtypes meet in the line that is named, and the exception has both. Print "
     "the dtype of each tensor there: which one is not what you took it for? torch.tensor(3) is "
     "int64, torch.zeros(3) float32.",

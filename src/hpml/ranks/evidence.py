@@ -19,7 +19,24 @@ Cause = Literal[
 ]
 
 ANYONE = -1  # the peer of a `recv` from any source
-MEETING = ("init_process_group", "hvd.init")  # they create a group and are not calls of it
+# They create a group and are not calls of it
+MEETING = ("init_process_group", "hvd.init", "TCPStore")
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What a rank asks for where it is to meet the others: to be `rank` of `size`.
+
+    `address` is the place in the rank's own words, "localhost:29500". It leads to `port` of
+    `machine`, which is "" where only the network would know, and the same text on all ranks that
+    are led to one machine. Of a TCPStore `rank` is 0 for its master, and None for the others.
+    """
+
+    rank: int | None
+    size: int
+    address: str
+    machine: str
+    port: str
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,7 @@ class Call:
     root: int | None = None  # global rank, of a broadcast, reduce, gather or scatter
     peer: int | None = None  # of a send or recv, the rank at the other end, or ANYONE
     tag: int = 0  # of a send or recv
+    meets: Meeting | None = None  # of a MEETING, where that is known
 
     @property
     def detail(self) -> str:

@@ -9,12 +9,12 @@ returning, `out_of_memory` and `flood` where they took or printed too much, `lim
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import ANYONE, KINDS, MEETING, Call, Cause, Diagnosis, Kind, Raised
-from hpml.ranks.parent import messages
+from hpml.ranks.parent import groups, meetings, messages, words
 from hpml.ranks.parent.ledger import MAX_OUTPUT, MAX_PRINTED, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
@@ -37,8 +37,6 @@ _CONSEQUENCES = (
 )
 # Beginnings of lines at the end of PyTorch's messages that are not their cause
 _NO_CAUSE = ("frame #", "Exception raised from", "In addition, you can set", "Set TORCH")
-
-Key = TypeVar("Key")
 
 
 class Agreement:
@@ -125,6 +123,8 @@ def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None
     call = call or log.pending
     if call is None:
         return False
+    if call.meets is not None:
+        return meetings.can_meet(call, logs)
     by_rank = {other.rank: other for other in logs}
     if call.peer is not None:
         return _has_its_other_side(log.rank, call, by_rank)
@@ -188,29 +188,34 @@ def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     elsewhere = [log for log in logs if log.end is None and log.waiting is None]
     asking = [log for log in elsewhere if log.asking]
-    elsewhere = [log for log in elsewhere if not log.asking]
+    grouping = [log for log in elsewhere if log.grouping]
+    elsewhere = [log for log in elsewhere if not log.asking and not log.grouping]
     left = [log for log in logs if log.end is not None]
     lost = [found for log in waiting if (found := messages.never_waited_for(log, logs))]
-    parts = [*_lost(lost, lines_of), *_waits(waiting, lines_of), *_asks(asking, lines_of)]
+    apart = meetings.apart(logs)
+    waits = meetings.asked(logs, lines_of) if apart else _waits(waiting, lines_of)
+    parts = [*_lost(lost, lines_of), *waits, *groups.made(grouping, lines_of)]
+    parts += _asks(asking, lines_of)
     parts += [*_elsewhere(elsewhere, lines_of), *_left(left, waiting, lines_of)]
-    if _groups_differ(logs):
-        for group, ranks in _by([log for log in logs if log.calls], lambda r: r.calls[-1].group):
-            members = _ranks(group) if len(group) < len(logs) else "all ranks"
-            parts.append(f"the group of {_ranks(ranks)}'s last call is {members}")
+    if not apart and _groups_differ(logs):
+        for group, ranks in words.by(
+            [log for log in logs if log.calls], lambda r: r.calls[-1].group
+        ):
+            members = words.ranks(group) if len(group) < len(logs) else "all ranks"
+            parts.append(f"the group of {words.ranks(ranks)}'s last call is {members}")
     if lost:
         ranks = tuple(sorted({rank for rank, _ in lost}))
         return Diagnosis("hang", "; ".join(parts), ranks, cause="never waited for")
-    causes = [log.rank for log in (*elsewhere, *left)]
+    parts += groups.broken(logs)
+    causes = groups.missing(logs) or [log.rank for log in (*elsewhere, *left)]
     sends = {log.pending.operation for log in waiting if log.pending is not None}
     if not causes and sends == {"send"}:
         parts.append("everybody sends and nobody receives")
     elif not causes and sends and sends == {"recv"}:
         parts.append("everybody receives and nobody sends")
-    cause: Cause = "one rank" if len(logs) == 1 else ""
-    if not causes and all_meet(logs) and len(logs) > 1:
-        parts.append("all have come, and do not meet")
-        cause = "apart"
-    causes = causes or [log.rank for log in (waiting or asking)]
+    cause: Cause = "apart" if apart else "one rank" if len(logs) == 1 else ""
+    if apart or not causes:
+        causes = [log.rank for log in (grouping or waiting or asking)]
     return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=cause)
 
 
@@ -233,10 +238,10 @@ def _lost(lost: Sequence[tuple[int, Call]], lines_of: str) -> list[str]:
 def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], lines_of: str) -> Diagnosis:
     """Ranks found in a loop in which nothing changes."""
     parts = []
-    for line, ranks in _by(looping, lambda log: log.line):
+    for line, ranks in words.by(looping, lambda log: log.line):
         parts.append(
-            f"{_ranks(ranks)} {_s(ranks, 'loops', 'loop')} for ever at line {line} {lines_of}, "
-            "where nothing changes any more"
+            f"{words.ranks(ranks)} {words.form(ranks, 'loops', 'loop')} for ever at line {line} "
+            f"{lines_of}, where nothing changes any more"
         )
     others = [log for log in logs if log.end is None and log not in looping]
     parts += _waits([log for log in others if log.waiting is not None], lines_of)
@@ -251,14 +256,19 @@ def limit(logs: Sequence[RankLog], lines_of: str, seconds: float) -> Diagnosis:
         return flooded
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     working = [log for log in logs if log.end is None and log.waiting is None]
-    parts = []
-    for (line, call), ranks in _by(working, lambda log: (log.line, log.open)):
+    grouping = [log for log in working if log.grouping]
+    working = [log for log in working if not log.grouping]
+    parts = groups.made(grouping, lines_of)
+    for (line, call), ranks in words.by(working, lambda log: (log.line, log.open)):
         where = f" at line {line} {lines_of}" if line else ""
         still = f", its {_name(call, lines_of)} not complete" if call else ""
-        parts.append(f"{_ranks(ranks)} {_s(ranks, 'was', 'were')} still at work{where}{still}")
+        parts.append(
+            f"{words.ranks(ranks)} {words.form(ranks, 'was', 'were')} still at work{where}{still}"
+        )
     parts += _waits(waiting, lines_of)
-    parts += _left([log for log in logs if log.end is not None], waiting, lines_of)
-    causes = tuple(log.rank for log in (working or waiting))
+    if waiting or grouping:  # else nobody misses those who have left
+        parts += _left([log for log in logs if log.end is not None], waiting, lines_of)
+    causes = tuple(log.rank for log in (working or grouping or waiting))
     return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
 
 
@@ -268,9 +278,9 @@ def flood(logs: Sequence[RankLog], lines_of: str, most: int = MAX_PRINTED) -> Di
     if not flooding:
         return None
     parts = [
-        f"{_ranks(ranks)} printed more than {most // 2**20} MiB"
+        f"{words.ranks(ranks)} printed more than {most // 2**20} MiB"
         + (f" (line {line} {lines_of})" if line else "")
-        for line, ranks in _by(flooding, lambda log: log.line)
+        for line, ranks in words.by(flooding, lambda log: log.line)
     ]
     sentence = f"{'; '.join(parts)}: a flood, which is cut and ends the launch"
     return Diagnosis("flood", sentence, tuple(log.rank for log in flooding))
@@ -292,7 +302,8 @@ def fault(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
     for log in causes:
         alike.setdefault(_ended(log, lines_of), []).append(log)
     parts = [
-        f"{_ranks([log.rank for log in those])} {_ended(those[0], lines_of, many=len(those) > 1)}"
+        f"{words.ranks([log.rank for log in those])} "
+        f"{_ended(those[0], lines_of, many=len(those) > 1)}"
         for those in alike.values()
     ]
     same = alike[_ended(first, lines_of)]
@@ -301,8 +312,8 @@ def fault(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
         parts += _left([log for log in logs if log.end == "returned"], causes, lines_of)
     parts += _waits([log for log in still if log.waiting is not None], lines_of)
     victims = [log for log in ended if log not in causes]
-    for call, ranks in _by(victims, lambda log: _last_call(log, lines_of)):
-        parts.append(f"{_ranks(ranks)} lost the connection in {call}")
+    for call, ranks in words.by(victims, lambda log: _last_call(log, lines_of)):
+        parts.append(f"{words.ranks(ranks)} lost the connection in {call}")
     kind: Kind = "raised"
     if first.refused is not None:
         kind = "refused"
@@ -324,15 +335,15 @@ def out_of_memory(
     if not out:
         return None
     parts = []
-    for (where, held), ranks in _by(
+    for (where, held), ranks in words.by(
         out, lambda log: _ran_out(log, by_rank.get(log.rank), lines_of)
     ):
-        its, it = _s(ranks, ("its", "it"), ("their", "each of them"))
-        words = f"{_ranks(ranks)} ran out of {its} {memory_limit.words(allowed)}{where}"
-        parts.append(f"{words}: {it} held {held}" if held else words)
+        its, it = words.form(ranks, ("its", "it"), ("their", "each of them"))
+        ran_out = f"{words.ranks(ranks)} ran out of {its} {memory_limit.words(allowed)}{where}"
+        parts.append(f"{ran_out}: {it} held {held}" if held else ran_out)
     others = [log for log in logs if log not in out and by_rank.get(log.rank)]
-    for held, ranks in _by(others, lambda log: _held(by_rank[log.rank] or {})):
-        parts.append(f"{_ranks(ranks)} {_s(ranks, 'held', 'each held')} {held}")
+    for held, ranks in words.by(others, lambda log: _held(by_rank[log.rank] or {})):
+        parts.append(f"{words.ranks(ranks)} {words.form(ranks, 'held', 'each held')} {held}")
     return Diagnosis("memory", "; ".join(parts), tuple(log.rank for log in out))
 
 
@@ -403,35 +414,35 @@ def _out_of_memory(log: RankLog) -> str:
 
 def _waits(logs: Sequence[RankLog], lines_of: str) -> list[str]:
     return [
-        f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} in {call}"
-        for call, ranks in _by(logs, lambda log: log.pending and _name(log.pending, lines_of))
+        f"{words.ranks(ranks)} {words.form(ranks, 'waits', 'wait')} in {call}"
+        for call, ranks in words.by(logs, lambda log: log.pending and _name(log.pending, lines_of))
     ]
 
 
 def _asks(logs: Sequence[RankLog], lines_of: str) -> list[str]:
     return [
-        f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} for a reply"
+        f"{words.ranks(ranks)} {words.form(ranks, 'waits', 'wait')} for a reply"
         + (f" at line {line} {lines_of}" if line else "")
-        for line, ranks in _by(logs, lambda log: log.line)
+        for line, ranks in words.by(logs, lambda log: log.line)
     ]
 
 
 def _elsewhere(logs: Sequence[RankLog], lines_of: str) -> list[str]:
     return [
-        f"{_ranks(ranks)} {_s(ranks, 'is', 'are')} stuck"
+        f"{words.ranks(ranks)} {words.form(ranks, 'is', 'are')} stuck"
         + (f" at line {line} {lines_of}" if line else "")
         + ", in no collective"
-        for line, ranks in _by(logs, lambda log: log.line)
+        for line, ranks in words.by(logs, lambda log: log.line)
     ]
 
 
 def _left(logs: Sequence[RankLog], waiting: Sequence[RankLog], lines_of: str) -> list[str]:
     parts = []
-    for (end, last), ranks in _by(logs, lambda log: (log.end, _last_call(log, lines_of))):
+    for (end, last), ranks in words.by(logs, lambda log: (log.end, _last_call(log, lines_of))):
         how = "returned" if end == "returned" else "ended"
         came = f"left through {last}" if last else "made no call at all"
-        has = _s(ranks, "has", "have")
-        sentence = f"{_ranks(ranks)} {has} {came if waiting else how}"
+        has = words.form(ranks, "has", "have")
+        sentence = f"{words.ranks(ranks)} {has} {came if waiting else how}"
         parts.append(sentence + (f" and {how}" if waiting else ""))
     return parts
 
@@ -477,7 +488,7 @@ def _listing(calls: dict[int, Call], describe: Callable[[Call], str]) -> str:
     groups: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(calls):
         groups[describe(calls[rank])].append(rank)
-    return ", ".join(f"{_ranks(ranks)} {text}" for text, ranks in groups.items())
+    return ", ".join(f"{words.ranks(ranks)} {text}" for text, ranks in groups.items())
 
 
 def _odd_ones(calls: dict[int, Call], key: Callable[[Call], object]) -> tuple[int, ...]:
@@ -491,22 +502,3 @@ def _odd_ones(calls: dict[int, Call], key: Callable[[Call], object]) -> tuple[in
     return tuple(
         sorted(rank for ranks in groups.values() if ranks is not largest for rank in ranks)
     )
-
-
-def _by(logs: Iterable[RankLog], key: Callable[[RankLog], Key]) -> list[tuple[Key, list[int]]]:
-    groups: dict[Key, list[int]] = {}
-    for log in logs:
-        groups.setdefault(key(log), []).append(log.rank)
-    return list(groups.items())
-
-
-def _s(ranks: Sequence[int], one: Any, many: Any) -> Any:
-    return one if len(ranks) == 1 else many
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    """ "rank 1", "ranks 0 and 2", "ranks 0, 1 and 3"."""
-    names = [str(rank) for rank in sorted(ranks)]
-    if len(names) == 1:
-        return f"rank {names[0]}"
-    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

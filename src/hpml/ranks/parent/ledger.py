@@ -6,10 +6,21 @@ from signal import Signals
 from typing import Any
 
 from hpml.ranks import encoding
-from hpml.ranks.evidence import MEETING, Asked, Call, Counts, End, Mark, Raised, RankEvidence
+from hpml.ranks.evidence import (
+    MEETING,
+    Asked,
+    Call,
+    Counts,
+    End,
+    Mark,
+    Meeting,
+    Raised,
+    RankEvidence,
+)
 
 MAX_CALLS = 200_000
 MAX_MARKS = 10_000
+MAX_GROUPS = 1000
 MAX_ASKED = 20_000
 MAX_REQUEST = 2**20  # bytes of one request
 MAX_REQUESTS = 2**25  # bytes of all requests of one rank: they are kept
@@ -17,6 +28,15 @@ MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
 MAX_PRINTED = 2**24  # bytes after which a rank that prints is ended
 MAX_TEXT = 20_000  # characters of one text from a rank
+MAX_ADDRESS = 200  # of one where ranks meet
+
+
+@dataclass(frozen=True)
+class NewGroup:
+    """A group that a rank makes, or has made, by `new_group`."""
+
+    members: tuple[int, ...]
+    line: int | None
 
 
 @dataclass
@@ -30,6 +50,8 @@ class RankLog:
     asked: list[Asked] = field(default_factory=list)
     asking: bool = False  # the last of `asked` has no reply yet
     requested: int = 0  # bytes of all requests
+    groups: list[NewGroup] = field(default_factory=list)
+    grouping: bool = False  # it is in new_group, for the last of `groups`
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
     begun: bool = False  # it is forked and has its job
     end: End | None = None  # as RankEvidence.end, None while at work
@@ -77,6 +99,14 @@ class RankLog:
             if len(self.marks) == MAX_MARKS:
                 raise ValueError(f"more than {MAX_MARKS} marks")
             self.marks.append(Mark(str(rest[0])[:200], self._time(rest[1], now)))
+        elif kind == "grouping":
+            if len(self.groups) == MAX_GROUPS:
+                raise ValueError(f"more than {MAX_GROUPS} groups")
+            line, *members = rest
+            self.groups.append(NewGroup(tuple(map(int, members)), _number(line)))
+            self.grouping = True
+        elif kind == "grouped":
+            self.grouping = False
         elif kind == "sample":
             self.samples.append((_number(rest[0]), int(rest[1])))
             del self.samples[:-MAX_SAMPLES]
@@ -164,6 +194,7 @@ class RankLog:
         root: Any = None,
         peer: Any = None,
         tag: Any = 0,
+        *meets: Any,
     ) -> None:
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
@@ -184,6 +215,7 @@ class RankLog:
                 root=_number(root),
                 peer=_number(peer),
                 tag=int(tag),
+                meets=_meeting(*meets) if meets else None,
             )
         )
 
@@ -232,6 +264,11 @@ class RankLog:
             asked=tuple(self.asked),
             seconds=self.ended_at if self.ended_at is not None else now,
         )
+
+
+def _meeting(rank: Any, size: Any, address: Any, machine: Any, port: Any) -> Meeting:
+    where = (_text(address)[:MAX_ADDRESS], _text(machine), _text(port))
+    return Meeting(_number(rank), int(size), *where)
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from hpml.ranks import stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import HOROVOD_THREADS, Flavour, by_horovod
 from hpml.ranks.job import MOST_WITHOUT_CORE, SAMPLE_SIGNAL, STACK_SIGNAL
-from hpml.ranks.parent import diagnose, messages, movement
+from hpml.ranks.parent import diagnose, groups, messages, movement
 from hpml.ranks.parent.leash import Leash
 from hpml.ranks.parent.ledger import RankLog
 
@@ -74,6 +74,7 @@ class Watch:
         self._meeting = 0.0  # seconds since all ranks have come to where they meet
         self._last_look = started
         self._lost = 0.0  # seconds in which this process stood still, as the ranks may have
+        self._without = 0.0  # seconds without a core, the most of all ranks so far
         self._processor: dict[int, float] = {}
         # Horovod's threads poll each other all the time.
         self._bystanders = HOROVOD_THREADS if by_horovod(flavour) else ""
@@ -95,6 +96,8 @@ class Watch:
             waited = now - self._first_fault
             if waited >= MOST_GRACE or (waited >= GRACE and not self._anybody_moves()):
                 return diagnose.fault(self._logs, words)
+        if not self._unfinished():
+            return None  # the last one has returned, however late
         since = self._started if self._leash is None else max(self._started, self._leash.since)
         over = now - since - self._lost - self._timeout
         if over > 0 and over > self._without_core():
@@ -115,7 +118,8 @@ class Watch:
         self._meeting = self._meeting + min(passed, 2 * LOOK_EVERY) if together else 0.0
         if moving or (self.moved and self._meeting <= MEET):  # who looks for rank 0 prints warnings
             self.moved, self._quiet = False, 0.0
-        if self._quiet < (self._stuck_after if self._meeting <= MEET else QUIET):
+        known = self._meeting > MEET or self._never_meet()
+        if self._quiet < (QUIET if known else self._stuck_after):
             return None
         lost = any(messages.never_waited_for(log, self._logs) for log in self._unfinished())
         if lost and self._quiet < LOST:
@@ -173,16 +177,24 @@ class Watch:
         }
 
     def _without_core(self) -> float:
-        """Seconds that are not the ranks' own: the most that one of them had to wait for a core.
+        """Seconds that are not the ranks' own: the most that one of them had to wait for a core, it
+        may have returned since.
 
         At most twice the limit, so that a launch ends whatever the ranks do.
         """
         pids = [self.pids[log.rank] for log in self._unfinished()] if self.pids else []
-        late = max(map(movement.seconds_without_core, pids), default=0.0)
-        return min(late, MOST_WITHOUT_CORE * self._timeout)
+        self._without = max(self._without, *map(movement.seconds_without_core, pids), 0.0)
+        return min(self._without, MOST_WITHOUT_CORE * self._timeout)
 
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
+
+    def _never_meet(self) -> bool:
+        """Whether all that are left stand where they are to meet, and ask for what never meets."""
+        left = self._unfinished()
+        return diagnose.all_meet(left) and not any(
+            diagnose.can_complete(log, self._logs) for log in left
+        )
 
     def _anybody_moves(self) -> bool:
         return bool(self.pids) and any(self._moves(log) for log in self._unfinished())
@@ -193,13 +205,17 @@ class Watch:
             return True  # still being forked
         if self._meeting > MEET:
             return False
+        if log.grouping and not groups.can_be_made(log, self._logs):
+            return False
         if log.waiting is not None:
             # Polling for the others is not movement, whatever processor time it takes.
             if not diagnose.can_complete(log, self._logs):
                 return False
             # Where nobody waits for the other side, that may be lost. Then no byte travels; but a
-            # thread of Gloo's may look for ever at bytes that nobody has a place for.
-            if not messages.never_waited_for(log, self._logs):
+            # thread of Gloo's may look for ever at bytes that nobody has a place for. So where the
+            # members of a group may have met others, who have made another one at that time.
+            lost = messages.never_waited_for(log, self._logs) or groups.differ(self._logs)
+            if not lost:
                 return True
             return self._linked and self._carries(log)
         pid = self.pids[log.rank]

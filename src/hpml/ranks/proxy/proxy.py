@@ -35,7 +35,10 @@ from hpml.ranks.rank.arena import Arena
 from hpml.ranks.rank.rank import delays_of
 
 # Events of a rank that are its own word, and are passed on as such
-PASSED_ON = {"begin", "mark", "sample", "ask", "value", "refused", "raised", "exit"}
+PASSED_ON = {"begin", "mark", "sample", "ask", "value", "refused", "raised", "exit"} | {
+    "grouping",
+    "grouped",
+}
 MAX_GROUPS = 1000
 MAX_CALLS = 20_000  # that have not ended, or whose ends the rank does not notice
 IDLE = 1.0  # seconds without a call after which the thread that waits for their ends ends
@@ -171,7 +174,9 @@ class Proxy:
         # It is a collective itself, in which a rank that never comes leaves the others waiting.
         index = None
         if default:
-            index = self._recorder.enter("init_process_group", tuple(ranks))
+            place = name.partition(" ")[2]  # as hpml.ranks.rank.remote_group has it
+            meets = place and [self._job.rank, len(ranks), place, "", place]
+            index = self._recorder.enter("init_process_group", tuple(ranks), meets=meets or None)
             self._recorder.wait(index)
 
         def make() -> None:

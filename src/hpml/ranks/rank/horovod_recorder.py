@@ -55,13 +55,20 @@ def _initialising(basics: Any, recorder: Recorder) -> Callable[..., None]:
             return original(*args, **kwargs)
         # It is a collective itself: a rank that never calls it leaves the others waiting here.
         world = tuple(range(int(os.environ.get("HOROVOD_SIZE", 1))))
-        index = recorder.enter("hvd.init", world)
+        index = recorder.enter("hvd.init", world, meets=_asked(len(world)))
         recorder.wait(index)
         with _named_threads(HOROVOD_THREADS):
             original(*args, **kwargs)
         recorder.finish(index)
 
     return init
+
+
+def _asked(size: int) -> list[Any] | None:
+    """Where this rank is to meet the others, as the environment has it, and as which rank."""
+    names = ("HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
+    rank, host, port = (os.environ.get(name, "") for name in names)
+    return [int(rank), size, f"{host}:{port}", "", port] if rank.isdecimal() and port else None
 
 
 @contextlib.contextmanager

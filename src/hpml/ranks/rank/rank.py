@@ -115,9 +115,9 @@ def _prepare(
     dispatcher.prepare()  # done already, in the server
     if proxy is None:
         recorder.install(told)
-        joining.install(told)
+        joining.install(told, os.environ.get("MASTER_ADDR"), job.rank)
     else:
-        remote_group.install(send, *proxy, job.filename, job.rank)
+        remote_group.install(send, *proxy, job.filename, job.rank, job.world_size)
     if flavour.by_horovod(job.flavour):
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.gloo_timeout)))
         interface = os.environ.get("GLOO_SOCKET_IFNAME", "")

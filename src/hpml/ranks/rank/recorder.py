@@ -64,12 +64,14 @@ class Recorder:
         tensor: str = "",
         carried: Carried | None = None,
         kept: int = 0,
+        meets: list[Any] | None = None,
     ) -> int:
         """Record that a call begins, as `Call` has it; returns its index.
 
         Messages are counted by sender, receiver and tag, and calls with a `tensor`, a name, by
         that: so they are matched. `carried` is the data put in, where it is in no tensor of torch;
-        `kept` are the bytes of it that the rank puts in for itself."""
+        `kept` are the bytes of it that the rank puts in for itself. `meets`: as
+        `hpml.ranks.rank.meeting.asked` has it."""
         carried = carried or measure(tensors)
         if (wait := next(self._delays, 0.0)) > 0:
             sleep(wait)
@@ -96,6 +98,7 @@ class Recorder:
                 root,
                 peer,
                 tag,
+                *(meets or ()),
             ]
             self._send(event)
         return index
@@ -119,6 +122,14 @@ class Recorder:
         deadline = monotonic() + limit
         while monotonic() < deadline and any(f.done() for f in [*self._futures.values()]):
             sleep(0.001)
+
+    def grouping(self, ranks: Sequence[int]) -> None:
+        """Record that the rank begins to make a group of `ranks`. It is no call of a group."""
+        self._send(["grouping", self.line(), *ranks])
+
+    def grouped(self) -> None:
+        """Record that the group is made."""
+        self._send(["grouped"])
 
     def mark(self, name: str) -> None:
         self._send(["mark", str(name), monotonic()])

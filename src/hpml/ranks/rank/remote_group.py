@@ -20,7 +20,7 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import FakeProcessGroup, ProcessGroup, Work
 
-from hpml.ranks.rank import dispatcher, recorder, remote_meeting
+from hpml.ranks.rank import dispatcher, joining, recorder, remote_meeting
 from hpml.ranks.rank.arena import Arena
 from hpml.ranks.rank.proxy_connection import Connection
 
@@ -84,7 +84,7 @@ for _method in METHODS:
 
 
 _connection: Connection | None = None
-_own_rank = 0
+_own_rank, _ranks = 0, 1
 _place = ""  # where the ranks of the default group have met
 
 
@@ -96,7 +96,12 @@ class MarksOnly(recorder.Recorder):
 
 
 def install(
-    send: Callable[[list[Any]], None], ends: socket.socket, arena: Arena, watched: str, rank: int
+    send: Callable[[list[Any]], None],
+    ends: socket.socket,
+    arena: Arena,
+    watched: str,
+    rank: int,
+    world_size: int,
 ) -> None:
     """From now on, gloo groups of this process, which is `rank`, are made by its proxy.
 
@@ -104,12 +109,13 @@ def install(
     torch.distributed stays as it is: `get_backend()` says gloo, `init_process_group("gloo")` works
     from the environment.
     """
-    global _connection, _own_rank
-    _own_rank = rank
+    global _connection, _own_rank, _ranks
+    _own_rank, _ranks = rank, world_size
     node = int(os.environ.get("GROUP_RANK", 0))
     remote_meeting.install(os.environ.get("MASTER_ADDR"), node)
     marks = MarksOnly(send, watched)
     recorder.install(marks)
+    joining.record_groups(marks)
     _connection = Connection(send, ends, arena, marks.line)
     dist.Backend.register_backend(BACKEND, RemoteGroup, extended_api=True, devices=["cpu"])
     wrappers = {
@@ -145,6 +151,11 @@ def _initialising(original: Callable) -> Callable:
             _place = remote_meeting.of_store(store)
         if rank != _own_rank:  # its proxy would be another member than this process believes
             raise ValueError(f"rank {_own_rank} gave init_process_group the rank {rank}")
+        if world_size > _ranks:
+            raise ValueError(
+                f"rank {rank} gave init_process_group the world size {world_size}, and there "
+                f"{'are' if _ranks > 1 else 'is'} {_ranks} in all"
+            )
         # Proxies meet by themselves. What is left of the store belongs to this process alone.
         backend, store = _remote_for(backend), dist.HashStore()
         original(backend, None, timeout, world_size, rank, store, *args, **kwargs)

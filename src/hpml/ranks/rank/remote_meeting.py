@@ -4,13 +4,13 @@ Their proxies meet for them, where the answer's ranks would have: at one address
 file. Ranks that name different places wait for each other, as they do on a network.
 """
 
-import os
 import socket
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import torch.distributed as dist
+
+from hpml.ranks.rank import meeting
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _meeting_at: set[str] = set()  # what leads to rank 0 from here
@@ -64,35 +64,10 @@ def of_store(store: dist.Store) -> str:
 
 
 def of_method(init_method: str | None, rank: int, world_size: int) -> tuple[str, int, int]:
-    """Place, rank and world size, as `init_process_group` has them from its arguments (where they
-    are not negative), its URL and the environment.
+    """Place, rank and world size, as `meeting.of_method`.
 
-    Raises ValueError where they are in none of those, and DistNetworkError for an address that is
-    not rank 0's.
+    Raises ValueError where they are nowhere, and DistNetworkError for an address that is not rank
+    0's.
     """
-    url = urlsplit(init_method or "env://")
-    given = dict(parse_qsl(url.query))
-    if rank >= 0:
-        given["rank"] = str(rank)
-    if world_size >= 0:
-        given["world_size"] = str(world_size)
-
-    def found(name: str, variable: str) -> str:
-        text = given.get(name)
-        if text is None and url.scheme == "env":
-            text = os.environ.get(variable)
-        if text is None:
-            raise ValueError(
-                f"Error initializing torch.distributed using {url.scheme}:// rendezvous: "
-                f"{name} is not given, and environment variable {variable} expected, but not set"
-            )
-        return text
-
-    numbers = int(found("rank", "RANK")), int(found("world_size", "WORLD_SIZE"))
-    if url.scheme == "env":
-        return _at(found("address", "MASTER_ADDR"), found("port", "MASTER_PORT")), *numbers
-    if url.scheme == "tcp" and url.port is not None:
-        return _at(url.hostname, url.port), *numbers
-    if url.scheme == "file":
-        return f"file {url.path}", *numbers
-    raise ValueError(f"No rendezvous handler for {init_method}")
+    host, port, rank, world_size = meeting.of_method(init_method, rank, world_size)
+    return (f"file {port}" if host is None else _at(host, port)), rank, world_size

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m07_hybrid_parallelism.checks import _pipelined_training as training
 from hpml.modules.m07_hybrid_parallelism.checks._pipelined_claims import most_live, order_of
 from hpml.modules.m07_hybrid_parallelism.checks.gpipe import CHECK
@@ -126,3 +128,12 @@ def test_nothing_is_served_between_steps():
 
 def test_gpipe_keeps_every_micro_batch(good):
     assert most_live(order_of(good, 0)) == {0: 5, 1: 5}
+
+
+def test_the_order_is_drawn_where_all_ranks_return_and_not_of_those_that_hang():
+    right = wrong_answers.solution(schedule.load(), "gpipe")
+    assert "ranks idle for 27%" in CHECK.picture(CHECK, right).words
+    hangs = right.replace("dist.send(x.grad, dst=rank - 1)", "pass")
+    assert hangs != right
+    with pytest.raises(ValueError, match=r"no order to draw: .*waits? in recv"):
+        CHECK.picture(CHECK, hangs)

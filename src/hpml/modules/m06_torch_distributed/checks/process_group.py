@@ -341,8 +341,8 @@ HINTS = {
     "no RANK and no WORLD_SIZE, not even where MASTER_ADDR is set, and init_process_group can be "
     "given rank and world_size instead. An address is in use: two processes take themselves for "
     "rank 0. Which number has each passed on as its rank?",
-    "hang": "All ranks must name the same master address, the same port and the same world size, "
-    "and each another rank. The others wait without end for a rank that differs.",
+    "hang": "Every rank calls init_process_group, which returns when all have: the others wait "
+    "without end for one that never comes. Which way does that one take through `start`?",
 }
 
 CHECK = Check(

@@ -29,8 +29,9 @@ def pipeline_picture_of(count: int, *, whole: bool = False) -> Callable[[Check, 
     """For `Check.picture`: launch one step of the answer on four ranks once more, and draw it.
 
     What is drawn is the order in which each rank computed, in units of one forward pass, if a
-    backward pass takes two and a message no time. The picture raises ValueError where no rank
-    computed anything that is known.
+    backward pass takes two and a message no time. The picture raises ValueError where ranks did not
+    all return, since what they would have computed is not known, and where no rank computed
+    anything that is known.
     """
 
     def picture(check: Check, source: str) -> Picture:
@@ -48,6 +49,8 @@ def pipeline_picture_of(count: int, *, whole: bool = False) -> Callable[[Check, 
             serve=server,
             timeout=LIMIT,
         )
+        if evidence.diagnosis is not None:
+            raise ValueError(f"no order to draw: {evidence.diagnosis.sentence}")
         done = played(Schedule(check.title, first_step(evidence, ranks)))
         unit = "forward passes of one stage; a backward pass takes two"
         title = f"In this order your ranks idle for {idle_share(done):.0%} of the time"
