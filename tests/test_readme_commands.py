@@ -60,6 +60,7 @@ RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml record": "tests/record/test_whole.py::test_each_measurement_has_a_line",
     "./hpml horovod": "tests/horovod/test_install.py::test_the_command_reports",
     "./hpml data": "tests/data/test_command.py::test_it_downloads_once",
+    "./hpml check hello_ranks": "tests/cli/test_learn.py::test_an_exercise_is_checked_by_its_id",
     "./hpml check ddp": "tests/cli/test_learn.py::test_an_exercise_is_checked_by_its_id",
     "./hpml check": "tests/cli/test_learn.py::test_without_arguments_what_changed",
     "./hpml restore ddp": "tests/cli/test_learn.py::test_without_arguments_what_changed",

@@ -75,6 +75,14 @@ def test_what_an_answer_printed_and_its_lines_are_escaped_and_cut_too():
     assert "judged: the answer that was run at 04:16" in html
 
 
+def test_code_in_a_hint_is_code_on_the_page_and_backticks_in_a_terminal():
+    hint = "Who calls it, inside `if rank == 0 < 1:`? And ` alone?"
+    claim = dataclasses.replace(FAILED.claims[1], hint=hint)
+    verdict = dataclasses.replace(FAILED, claims=(claim,))
+    assert "inside <code>if rank == 0 &lt; 1:</code>? And ` alone?" in as_html(verdict)
+    assert "inside `if rank == 0 < 1:`?" in as_text(verdict)
+
+
 def test_a_case_has_the_number_of_ranks_where_that_varies():
     verdict = dataclasses.replace(FAILED, case="7 elements", shown_at=3)
     assert "the case: 7 elements, with 3 ranks\n" in as_text(verdict)

@@ -19,7 +19,7 @@ from nbformat.sign import NotebookNotary
 from hpml import cli
 from hpml.answer import read
 from hpml.course import report, schedule
-from hpml.course.instructors.release import File, files, write
+from hpml.course.instructors.release import File, date_of, files, write
 from hpml.course.run import DataUsed, plan
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
@@ -213,6 +213,23 @@ def test_a_release_is_the_same_every_time(made, tmp_path):
     assert write(files(COURSE), tmp_path / "second")[1].read_bytes() == first
 
 
+def test_its_files_are_as_old_as_the_last_commit(tmp_path):
+    assert date_of(tmp_path) == (1980, 1, 1, 0, 0, 0)
+    told = {"GIT_COMMITTER_DATE": "2025-03-04T05:06:08+01:00", "PATH": os.environ["PATH"]}
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.org")
+    for words in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "one")):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True, env=told)
+    assert date_of(tmp_path) == (2025, 3, 4, 5, 6, 8)
+
+
+def test_its_readme_begins_for_a_learner(made):
+    page = made["README.md"].data.decode()
+    commands = re.findall(r"^ *\./hpml (\w+)", page, re.MULTILINE)
+    assert commands[:3] == ["doctor", "lab", "check"]
+    assert "release -->" not in page
+    assert "only in a release" not in page
+
+
 def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(made, tmp_path):
     few = {"README.md": made["README.md"], "old/file": File(b"")}
     folder, _ = write(few, tmp_path / "out")
@@ -284,7 +301,7 @@ def test_its_page_leads_nowhere_that_is_not_there(made):
     assert [link for link in links if link not in made] == []
     assert not re.search(r"solutions/|tests/|not in a release|instructor", page)
     commands = set(re.findall(r"\./hpml (\w+)", page))
-    assert {"run", "lab", "check", "list"} <= commands
+    assert {"doctor", "lab", "check", "list"} <= commands
     left = {
         name
         for name, command in cli.COMMANDS.items()

@@ -1,5 +1,6 @@
 """Format a verdict: text for a terminal, HTML for a notebook. Both escape everything."""
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -145,7 +146,7 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
         if message:
             more += f'<div class="m">{_safe(message)}</div>{_quoted(message, verdict)}'
         if hint:
-            more += f'<div class="m"><b>Hint.</b> {_safe(hint)}</div>'
+            more += f'<div class="m"><b>Hint.</b> {_with_code(hint)}</div>'
         rows.append(
             f'<tr><td style="color:{_CLAIM_TONES[claim.state]}">{_CLAIM_MARKS[claim.state]}</td>'
             f"<td>{escape(claim.name)}{more}</td>"
@@ -173,6 +174,11 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
 
 def _safe(text: str) -> str:
     return escape(plain(text))
+
+
+def _with_code(text: str) -> str:
+    """Markdown's `code` as HTML's; all else as it is written."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _safe(text))
 
 
 def _quoted(text: str, verdict: Verdict) -> str:

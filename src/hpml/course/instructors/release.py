@@ -11,6 +11,7 @@ gives the same bytes.
 
 import re
 import shutil
+import subprocess
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from hpml.course.instructors.build import exercise_files, source_notebook
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files import atomic
+from hpml.paths import CHECKOUT
 
 NAME = "hpml"  # of the folder, and of the archive
 _MARKER = ".hpml-release"  # marks a folder that a release was written to
@@ -50,8 +52,10 @@ _ENDINGS = {
 # knows what is right: of that, plays are recorded
 LEFT_OUT = ("grading", "instructors")
 _TO_RESTORE = ("notebooks/", "exercises/")
-# README.md: text between these marks is not for learners, nor are lines with these commands.
+# README.md: text between these marks is not for learners, nor are lines with these commands; and
+# what a comment hides elsewhere is for them alone.
 _ASIDE = re.compile(r"<!-- not in a release -->.*?<!-- in a release again -->", re.DOTALL)
+_LEARNERS = re.compile(r"\s*<!-- only in a release\n(.*?)\s*-->\n", re.DOTALL)
 _COMMAND = re.compile(r"^ *\./hpml (?:build|course|grade|release|test)\b.*\n", re.MULTILINE)
 
 
@@ -69,8 +73,8 @@ def files(course: Course, answers: bool = False) -> dict[str, File]:
     With `answers`, for learners on their own, solutions are there as scripts, for ./hpml answer.
     """
     made = {path: _file(course.root / path) for path in _BY_NAME}
-    readme = _file(course.root / "README.md").data.decode()
-    made["README.md"] = File(_COMMAND.sub("", _ASIDE.sub("", readme)).encode())
+    readme = _ASIDE.sub("", _file(course.root / "README.md").data.decode())
+    made["README.md"] = File(_COMMAND.sub("", _LEARNERS.sub(r"\n\1\n", readme)).encode())
     for link in re.findall(r"\]\((docs/[^)#]+)\)", made["README.md"].data.decode()):
         made[link] = _file(course.root / link)
     for module in course.modules:
@@ -133,13 +137,27 @@ def write(made: dict[str, File], out: Path) -> tuple[Path, Path]:
     return folder, archive
 
 
+def date_of(checkout: Path) -> tuple[int, int, int, int, int, int]:
+    """When its last commit was made: the same course gives the same bytes. 1980 without git."""
+    shown = ("log", "-1", "--format=%cd", "--date=format:%Y %m %d %H %M %S")
+    try:
+        told = subprocess.run(["git", "-C", str(checkout), *shown], capture_output=True, text=True)
+    except OSError:
+        told = None
+    if told is None or told.returncode:
+        return (1980, 1, 1, 0, 0, 0)
+    year, month, day, hour, minute, second = map(int, told.stdout.split())
+    return (year, month, day, hour, minute, second)
+
+
 def _write_archive(made: dict[str, File], path: Path) -> None:
+    dated = date_of(CHECKOUT)
     with (
         atomic.replacing(path) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
     ):
         for name, file in made.items():
-            entry = zipfile.ZipInfo(f"{NAME}/{name}")  # dated 1980: the same bytes every time
+            entry = zipfile.ZipInfo(f"{NAME}/{name}", dated)
             entry.create_system = 3  # Unix: the file mode is kept
             entry.external_attr = (0o100000 | _mode(file)) << 16
             archive.writestr(entry, file.data, zipfile.ZIP_DEFLATED)
