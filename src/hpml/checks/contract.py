@@ -61,10 +61,6 @@ class Problem:
     `message` alone. There each submission has inputs of its own, which are drawn again only when it
     changes: its pages are not to say what it should have found. What the exercise's text states (a
     dtype, a length, a bound) may be in either.
-
-    A judge that cannot look, since the claim that it builds on does not hold, returns that claim's
-    Problem, as that claim's judge does. Its own claim then is "not judged until the claim above
-    holds": claims stand in the order in which an answer is built.
     """
 
     message: str  # a sentence with figures, and without the value that was expected
