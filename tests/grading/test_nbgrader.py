@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from hpml.course import schedule
-from hpml.course.instructors.paired import text_of
+from hpml.course.instructors.paired import keep_metadata, text_of
 from hpml.grading import batch, intake
 from hpml.grading.judging import Judge
 
@@ -65,7 +65,9 @@ def test_the_committed_exercises_are_what_nbgrader_makes_of_the_solutions(tmp_pa
     school.run("generate_assignment", "day")
     for module in COURSE.modules:
         released = school.folder / "release" / "day" / module.exercise_notebook.name
-        made = text_of(nbformat.read(released, as_version=4))
+        notebook = nbformat.read(released, as_version=4)
+        keep_metadata(notebook)
+        made = text_of(notebook)
         assert made == (COURSE.root / module.exercise_notebook).read_text(), module.name
 
 
