@@ -107,10 +107,10 @@ def _with_ranks(verdict: Verdict) -> str:
 # read has a contrast of 7:1 and more on the theme's background, marks 4.5:1.
 _STYLE = """<style>
 .hpml-verdict{max-width:52rem;margin:.4rem 0;font-size:13px;line-height:1.45;
- --hpml-passed:#1a7f37;--hpml-failed:#b35900;--hpml-open:#6e40c9;--hpml-later:#57606a;
+ --hpml-passed:#1a7f37;--hpml-failed:#b35900;--hpml-open:#6e40c9;
  border-left:4px solid var(--hpml-tone);padding:.1rem 0 .1rem .8rem}
 [data-jp-theme-light="false"] .hpml-verdict{--hpml-passed:#56d364;--hpml-failed:#f0883e;
- --hpml-open:#bc8cff;--hpml-later:#9198a1}
+ --hpml-open:#bc8cff}
 .hpml-verdict table{border-collapse:collapse;width:100%;margin:.3rem 0;table-layout:auto}
 .hpml-verdict td{padding:.15rem .5rem;text-align:left!important;vertical-align:top;border:0;
  white-space:normal}
@@ -127,6 +127,11 @@ _TONES = {
     "failed": "var(--hpml-failed)",
     "not gradable": "var(--hpml-open)",
 }
+# Apart: a pass, which solutions show, is the same text as before there was such a claim
+_LATER = """<style>
+.hpml-verdict{--hpml-later:#57606a}
+[data-jp-theme-light="false"] .hpml-verdict{--hpml-later:#9198a1}
+</style>"""
 _CLAIM_TONES: Mapping[State, str] = {
     "holds": _TONES["passed"],
     "fails": _TONES["failed"],
@@ -163,9 +168,10 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
         below += _folded(f"what the answer printed{_with_ranks(verdict)}", verdict.printed, "p")
     for rank, text in verdict.stacks.items():
         below += _folded(f"where {rank} stood", folded(text))
+    later = _LATER if any(claim.state == "not reached" for claim in verdict.claims) else ""
     # The timeline is a drawing of ours, and every word in it is escaped.
     return (
-        f'{_STYLE}<div class="hpml-verdict" style="--hpml-tone:{_TONES[verdict.status]}">'
+        f'{_STYLE}{later}<div class="hpml-verdict" style="--hpml-tone:{_TONES[verdict.status]}">'
         f"<div><b>{_MARKS[verdict.status]} {escape(verdict.exercise)}</b> · "
         f"{escape(verdict.title)} · <b>{verdict.earned} of {verdict.points} points</b></div>"
         f"{above}{verdict.timeline}<table>{''.join(rows)}</table>{below}</div>"
