@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpml.errors import UserError
-from hpml.grading import feedback, gradebook, gradescope, marks, overrides
+from hpml.grading import feedback, gradebook, gradescope, junit, marks, overrides
 from hpml.grading.record import Record
 
 
@@ -56,6 +56,8 @@ def test_every_export_has_the_mark_and_the_reason(
     assert ",3," in f"{row},"
     (result,) = [each for each in ada.results if each.exercise == "ddp"]
     assert "only by half" in gradebook._comment(ada, result)
+    remark = f"ddp: 3 of {result.points} by hand: only by half"
+    assert f'value="{remark}"' in junit.as_xml([ada]).decode()
 
 
 @pytest.mark.parametrize(

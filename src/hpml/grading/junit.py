@@ -42,6 +42,7 @@ def _suite(root: Element, record: Record) -> None:
         ("unsafe", str(record.unsafe).lower()),
         *([("core", "true")] if record.core else []),
         *(("note", note) for note in record.notes),
+        *(("remark", f"{each.exercise}: {each.remark}") for each in record.results if each.remark),
     ):
         if value:
             SubElement(properties, "property", name=name, value=short(value))
