@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import torch.distributed as dist
 
-_LOCAL = ("localhost", "127.0.0.1", "::1")
+LOCAL = ("localhost", "127.0.0.1", "::1")  # of each machine, itself
 _home = {"address": "", "itself": ""}  # rank 0's address, and a name for the machine of this rank
 
 
@@ -74,7 +74,7 @@ def asked(rank: int | None, size: int, host: str | None, port: str) -> list[Any]
 def _machine(host: str) -> str:
     """The machine that `host` leads to from here; "" where only the network would know."""
     try:
-        if host in _LOCAL or _is_own(host):
+        if host in LOCAL or _is_own(host):
             return _home["address"] if _is_own(_home["address"]) else _home["itself"]
         return str(ipaddress.ip_address(host))
     except ValueError:

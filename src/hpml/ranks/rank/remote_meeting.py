@@ -12,7 +12,6 @@ import torch.distributed as dist
 
 from hpml.ranks.rank import meeting
 
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _meeting_at: set[str] = set()  # what leads to rank 0 from here
 TAKEN = (29400, 29500)  # PyTorch's default ports: another job on rank 0's node came first
 
@@ -38,7 +37,7 @@ def install(address: str | None, node: int) -> None:
     node 0, at `address`."""
     _meeting_at.add(address or "localhost")
     if node == 0:
-        _meeting_at.update(_LOCAL, {socket.gethostname()})
+        _meeting_at.update(meeting.LOCAL, {socket.gethostname()})
     setattr(dist, "TCPStore", TCPStore)  # noqa: B010
 
 
