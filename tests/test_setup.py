@@ -319,6 +319,7 @@ def test_where_no_terminal_is_set_up_says_each_half_minute_that_it_is_at_work(wi
             break
     else:
         pytest.fail("it said nothing")
+    wait_for(with_python.mark("hanging"))  # before pip, bash may not see the signal in time
     os.killpg(running.pid, signal.SIGINT)
     running.communicate(timeout=60)  # nobody has its stderr any more, also who said it
     assert running.returncode == 130
