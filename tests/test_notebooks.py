@@ -50,9 +50,17 @@ def once(kind: str, path: Path) -> pytest.MarkDecorator:
 
 
 def in_turn(kind: str, module: schedule.Module, path: Path) -> pytest.MarkDecorator:
-    """A notebook is run again where its cells, its exercises' checks or what it imports changed."""
-    checks = [check_file(exercise.id) for exercise in module.exercises]
+    """A notebook is run again where its cells, what it imports or a check that it calls changed.
+
+    A lecture calls that of an exercise which it names, the others call all of their module's.
+    """
     script = path.with_suffix(".py")
+    cells = (COURSE.root / script).read_text(encoding="utf-8")
+    checks = [
+        check_file(exercise.id)
+        for exercise in module.exercises
+        if kind != "lectures" or f'"{exercise.id}"' in cells
+    ]
     committed = (COURSE.root / path).read_text(encoding="utf-8")  # its outputs are compared
     return pytest.mark.in_turn(kind, str(path), [str(script), *ENGINE, *checks], committed)
 
