@@ -123,6 +123,7 @@ prepare_software() {
         return
         ;;
     esac
+    export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH} # this folder's, also in a copy
 }
 
 if [[ -n ${SLURM_JOB_ID:-} ]]; then

@@ -53,6 +53,8 @@ RUN_HERE = {
 RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml run": "tests/cli/test_run_command.py::test_a_run_prints_a_line",
     "./hpml lab": "tests/cli/test_run_command.py::test_jupyterlab_opens",
+    "./hpml copy FOLDER": "tests/test_shared_installation.py::test_a_copy_is_what_is_written_to",
+    "./hpml kernel install": "tests/test_shared_installation.py::test_a_kernel_for_a_hub",
     "./hpml test": "tests/cli/test_commands.py::test_test_runs_pytest",
     "./hpml test --quick": "tests/suite/test_runs.py::test_quick_leaves_out",
     "./hpml test --changed": "tests/suite/test_runs.py::test_changed_plays_what_rests",

@@ -44,7 +44,9 @@ case "$1 ${2:-}" in
     echo "Horovod talks"
     [[ ! -e $LOG.hang_horovod ]] || { : >"$LOG.hanging"; exec sleep 60; }
     exit "${HOROVOD:-0}" ;;
-  "-m hpml") shift 2; printf '<%s>' "$@"; exit "${CODE:-0}" ;;
+  "-m hpml")
+    printf %s "${PYTHONPATH:-}" >"$LOG.path"
+    shift 2; printf '<%s>' "$@"; exit "${CODE:-0}" ;;
 esac
 """
 # What the script calls besides Python; a PATH with just these has no Python at all.
@@ -191,7 +193,7 @@ def test_packages_are_compiled_once_on_all_cores(with_python):
     lock = next(line for line in log.splitlines() if "requirements.lock" in line)
     assert "--no-compile" in lock
     assert log.count("compileall") == 1
-    assert f"-m compileall -qq -j 0 {site}\n" in log
+    assert f"-m compileall -qq -j 0 {site} {with_python.root}/src\n" in log
     assert log.index("requirements.lock") < log.index("compileall") < log.index("-m hpml list")
 
 
@@ -519,3 +521,50 @@ def test_scripts_are_shellcheck_clean(needs, script):
 
 def test_the_script_is_executable():
     assert os.access(CHECKOUT / "hpml", os.X_OK)
+
+
+def copy_of(machine: Machine) -> Path:
+    """What ./hpml copy makes, as far as the script looks at it."""
+    copy = machine.root.parent / "my copy"
+    copy.mkdir()
+    (machine.root / "course.toml").touch()
+    for name in ("hpml", "course.toml", "src", ".venv", "pyproject.toml", "requirements.lock"):
+        (copy / name).symlink_to(machine.root / name)
+    return copy
+
+
+def test_a_copy_uses_the_environment_of_the_installation_and_the_library_by_its_own_path(
+    with_python,
+):
+    with_python.run("list")
+    copy = copy_of(with_python)
+    assert with_python.installs() == 1
+    with_python.root, installed = copy, with_python.root
+    done = with_python.run("list", PYTHONPATH="/site")
+    assert (done.stdout, done.stderr) == ("<list>", "")
+    assert with_python.log.read_text() == f"{copy}/.venv/bin/python -m hpml list\n"
+    assert with_python.mark("path").read_text() == f"{copy}/src:/site"
+    assert not (copy / ".hpml").exists()
+    with_python.root = installed
+    assert with_python.run("list").stdout == "<list>"
+    assert with_python.installs() == 0  # it still belongs to its own folder
+    assert with_python.mark("path").read_text() == ""
+
+
+def test_a_copy_prefers_it_to_an_active_environment(with_python):
+    with_python.run("list")
+    other = with_python.add_environment("other")
+    with_python.root = copy_of(with_python)
+    with_python.installs()
+    assert with_python.run("list", VIRTUAL_ENV=str(other)).stdout == "<list>"
+    assert with_python.installs() == 0
+
+
+def test_an_environment_elsewhere_may_be_linked_to_and_is_set_up(with_python):
+    elsewhere = with_python.add_environment("on a larger disk")
+    (with_python.root / ".venv").symlink_to(elsewhere)
+    assert with_python.run("list").stdout == "<list>"
+    assert with_python.installs() == 1
+    assert (with_python.root / ".venv").is_symlink()
+    assert with_python.run("list").stdout == "<list>"
+    assert with_python.installs() == 0

@@ -42,6 +42,10 @@ COMMANDS = {
         "run_command", "run", "The day on this machine, with a report to read.", "The day"
     ),
     "lab": Command("run_command", "lab", "Open the course in JupyterLab.", "The day"),
+    "copy": Command("copy_command", "copy", "A copy of your own, where many share one.", "The day"),
+    "kernel": Command(
+        "kernel_command", "app", "Its kernel for JupyterHub or VS Code.", "The day", group=True
+    ),
     "doctor": Command(
         "doctor_command", "doctor", "What this machine has, and what each lack costs.", "The day"
     ),

@@ -1,7 +1,7 @@
 """A notebook or script as it was handed out, or one answer in it; what it has become is kept.
 
 A release has a copy of each file in HANDED_OUT. A checkout has git for files, and solutions for
-the stubs in them.
+the stubs in them; a copy of it (hpml.course.own_copy) has the files of the checkout.
 """
 
 import io
@@ -16,6 +16,7 @@ from hpml.course import own_answers, reference
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files import atomic
+from hpml.paths import INSTALLED
 
 HANDED_OUT = Path(__file__).with_name("handed_out.zip")
 _SOLUTION = re.compile(
@@ -40,7 +41,10 @@ def restore(path: Path, root: Path, originals: Path = HANDED_OUT) -> Path | None
     not handed out, or `originals` is not there.
     """
     name = _name(path, root)
-    data = _original(name, originals)
+    if not originals.is_file() and root.resolve() != INSTALLED and (INSTALLED / name).is_file():
+        data = (INSTALLED / name).read_bytes()
+    else:
+        data = _original(name, originals)
     target, kept = root / name, None
     if target.exists():
         if target.read_bytes() == data:

@@ -137,7 +137,7 @@ def load(path: Path = CHECKOUT / "course.toml") -> Course:
         raise UserError(f"{path} is missing: restore it from the repository") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path.name}: not valid TOML: {error}") from None
-    where, root = path.name, path.resolve().parent
+    where, root = path.name, path.parent.resolve()
     entries = _take(table, "module", list, where)
     course = Course(
         title=_take(table, "title", str, where),

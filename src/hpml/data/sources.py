@@ -8,11 +8,12 @@ from hpml.data import python_layout, synthetic
 from hpml.data.checksum import check_sums
 from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN, Data, open_binary, remedy
 from hpml.errors import UserError
-from hpml.paths import home
+from hpml.paths import INSTALLED, home
 
 
 def load(path: str | os.PathLike[str] | None = None) -> Data:
-    """CIFAR-10 from `path`, else `HPML_DATA`, else `HPML_HOME/data`; else the synthetic set.
+    """CIFAR-10 from `path`, else `HPML_DATA`, else `HPML_HOME/data`, else where the course that
+    this is a copy of has it; else the synthetic set.
 
     `path` is the folder with the files, in the binary or the python layout, or the folder above it.
     Files are checked for size, labels and class names on the way, and mapped, not read. The python
@@ -58,7 +59,7 @@ def find(path: str | os.PathLike[str] | None = None) -> Path | None:
             if found is None:
                 raise UserError(_nothing_in(folder, asked))
             return found
-    return find_in(home() / "data")
+    return find_in(home() / "data") or find_in(INSTALLED / ".hpml" / "data")
 
 
 def find_in(folder: Path, layout: str | None = None) -> Path | None:

@@ -18,7 +18,6 @@ own, with the same limits, and imports torch again.
 import contextlib
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +35,7 @@ from hpml.network import available
 from hpml.ranks import launch
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.parent import warm
+from hpml.ranks.processes import interpreter
 from hpml.ranks.supervisor import seccomp
 from hpml.ranks.supervisor.wall import NOBODY
 
@@ -133,7 +133,7 @@ def missing() -> str | None:
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
             return f"{program} is not installed: apt install {package}"
-    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.network.link"]
+    command = [*_command(Limits(), None), interpreter(), "-c", "import hpml.network.link"]
     try:
         tried = subprocess.run(
             command,

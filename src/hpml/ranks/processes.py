@@ -5,8 +5,18 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import psutil
+
+
+def interpreter() -> str:
+    """This Python by its path where no folder is a link: a sandbox has what links lead to, alone.
+
+    The environment may be one, in a copy of the course. The last part stays: it makes it one.
+    """
+    python = Path(sys.executable)
+    return str(python.parent.resolve() / python.name)
 
 
 def become_subreaper() -> None:

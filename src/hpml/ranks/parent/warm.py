@@ -6,7 +6,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import Protocol
 import psutil
 
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.processes import interpreter
 from hpml.ranks.server.server import SANDBOXED
 from hpml.ranks.supervisor.rank_wall import KEPT
 
@@ -86,7 +86,7 @@ class WarmServer:
         self._process: Process = subprocess.Popen(
             [
                 *(inside.command if inside else ()),
-                sys.executable,
+                interpreter(),
                 "-c",
                 inside.main if inside else _MAIN,
                 str(theirs.fileno()),
