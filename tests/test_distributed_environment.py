@@ -62,6 +62,44 @@ def test_horovodrun_and_mpirun_are_read():
         read({"HOROVOD_RANK": "0"})
 
 
+MPIEXEC = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1"}
+JSRUN = {
+    "JSM_NAMESPACE_RANK": "3",
+    "JSM_NAMESPACE_SIZE": "4",
+    "JSM_NAMESPACE_LOCAL_RANK": "1",
+}
+FLUX = {"FLUX_TASK_RANK": "3", "FLUX_JOB_SIZE": "4", "FLUX_TASK_LOCAL_ID": "1"}
+MEET = {"MASTER_ADDR": "node7", "MASTER_PORT": "29511"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "own"), [("mpiexec", MPIEXEC), ("jsrun", JSRUN), ("flux", FLUX)]
+)
+def test_launchers_without_an_address_take_it_from_the_environment_and_ask_for_it(launcher, own):
+    assert read(own | MEET) == ProcessInfo(3, 4, 1, "node7", 29511, launcher)
+    assert read(SLURM | own | MEET) == read(own | MEET)
+    with pytest.raises(UserError, match=f"{launcher} starts 4 ranks and does not say where"):
+        read(own)
+
+
+def test_mpiexec_of_one_rank_needs_no_address():
+    assert read({"PMI_RANK": "0", "PMI_SIZE": "1"}) == ProcessInfo(launcher="mpiexec")
+
+
+def test_what_srun_sets_for_mpi_is_still_srun():
+    assert read(SLURM | {"PMI_RANK": "2", "PMI_SIZE": "3"}) == read(SLURM)
+
+
+def test_rank_exported_in_the_batch_script_is_refused_where_tasks_are_the_ranks():
+    step = SLURM | {"SLURM_STEP_NUM_TASKS": "3"}
+    exported = MEET | {"RANK": "0", "WORLD_SIZE": "3", "LOCAL_RANK": "0"}
+    with pytest.raises(UserError, match="RANK is '0', and srun says that this is rank 2 of 3"):
+        read(step | exported)
+    assert read(step | exported | {"RANK": "2"}).rank == 2  # export RANK=$SLURM_PROCID, by task
+    assert read(step | exported | {"WORLD_SIZE": "6", "RANK": "5"}).rank == 5  # started by a task
+    assert read(step | exported | {"TORCHELASTIC_RUN_ID": "none"}).rank == 0  # one on each node
+
+
 def test_a_step_on_part_of_the_job_counts_its_own_tasks_and_hosts():
     part = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "gpu12"}
     place = read(SLURM | part)
@@ -117,6 +155,10 @@ def test_what_is_no_host_list_is_refused(hosts):
         ({"RANK": "8"}, "rank 8 of 8 ranks"),
         ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),
         ({"MASTER_PORT": "-1"}, "MASTER_PORT is '-1'"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT is 0, expected a port"),
+        ({"MASTER_PORT": "70000"}, "MASTER_PORT is 70000, expected a port"),
+        ({"MASTER_ADDR": "n[01-02]"}, "expected one node: name the first, n01"),
+        ({"MASTER_ADDR": "n[01"}, "expected one node: name one node"),
     ],
 )
 def test_a_wrong_environment_is_refused_in_one_line(change, message):

@@ -91,7 +91,7 @@ def initialised(process: ProcessInfo) -> Iterator[None]:
     if not torch.cuda.is_available():
         # By default Horovod's thread polls every millisecond, which takes a tenth of a core.
         os.environ.setdefault("HOROVOD_CYCLE_TIME", CYCLE)
-    if process.launcher in ("torchrun", "srun", "none"):
+    if process.launcher not in ("horovodrun", "mpirun"):
         os.environ |= _own_meeting(process)
     hvd.init()
     if (hvd.rank(), hvd.size()) != (process.rank, process.world_size):
