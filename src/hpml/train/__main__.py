@@ -16,7 +16,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "hpml train") ->
     from hpml.train.run import train  # with torch: more than a second, and --help needs none
 
     history = train(config)
-    if distributed_environment.read().rank == 0 and history.epochs:
+    first = distributed_environment.read().rank == 0
+    if first and history.epochs:
         last = history.epochs[-1]
         print(
             f"{history.data}\n"
@@ -25,6 +26,14 @@ def main(arguments: Sequence[str] | None = None, program: str = "hpml train") ->
             f"test accuracy {last.test_accuracy:.2%} after {len(history.epochs)} epochs, "
             f"{history.seconds:.0f} s of training, {history.images_per_second:.0f} images/s"
         )
+    if first and history.stopped:
+        done, all_ = len(history.epochs), config.epochs
+        saved = (
+            f"saved in {config.checkpoint}, --resume carries on" if config.checkpoint else "lost"
+        )
+        print(f"stopped in epoch {done + 1} of {all_}: {saved}")
+    if first and config.out:
+        print(f"history: {config.out}")
     # As a shell reports a process that SIGTERM ended: a scheduler sees that it is unfinished.
     return 128 + signal.SIGTERM if history.stopped else DONE
 

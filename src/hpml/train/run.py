@@ -142,9 +142,13 @@ class Run:
         found: list[Any] = []
         seen = self.position.epoch * self.images + self.position.consumed
         if config.progress and self.rank == 0:
-            from hpml.train.progress_bar import ProgressBar
+            from hpml.train import progress_bar, progress_lines
 
-            found.append(ProgressBar(config.epochs * self.images, seen))
+            if progress_lines.is_log():
+                done, begun = self.position.epoch, bool(self.position.consumed)
+                found.append(progress_lines.ProgressLines(config.epochs, done, begun))
+            else:
+                found.append(progress_bar.ProgressBar(config.epochs * self.images, seen))
         if config.tensorboard and self.rank == 0:
             from hpml.train.events import Events
 
