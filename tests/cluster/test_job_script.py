@@ -15,6 +15,7 @@ from hpml.cluster.job_script import (
     start_line,
 )
 from hpml.cluster.shape import Shape
+from hpml.course.schedule import load
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
@@ -54,6 +55,18 @@ def test_a_script_can_be_named_in_every_way(name):
     assert choose(SCRIPTS, module="06", job=name) is SEVERAL
 
 
+def test_of_several_that_fit_the_first_and_any_where_none_has_as_many_nodes():
+    assert choose([SEVERAL, ONE, GPU, SEVERAL], module="06", nodes=3) is SEVERAL
+    assert choose([SEVERAL, GPU], module="06") is SEVERAL
+    assert choose([ONE, GPU], module="06", nodes=2) is ONE
+
+
+@pytest.mark.parametrize("module", ["00", "01", "02", "03", "04", "05", "06", "07", "08"])
+def test_each_module_has_one_for_a_cluster_without_gpus(module):
+    jobs = load().module(module).jobs
+    assert not choose([read(path, CHECKOUT) for path in jobs], module=module).gpus
+
+
 def test_a_single_script_needs_no_choice():
     assert choose([GPU], module="06") is GPU
 
@@ -61,10 +74,8 @@ def test_a_single_script_needs_no_choice():
 def test_what_cannot_be_chosen_is_refused_with_the_names_there_are():
     with pytest.raises(UserError, match="--job nope: module 06 has one_node, several_nodes, "):
         choose(SCRIPTS, module="06", job="nope")
-    with pytest.raises(UserError, match="has 2 job scripts for that: name one with --job"):
-        choose([ONE, ONE, SEVERAL], module="06", nodes=1)
     with pytest.raises(UserError, match="has no job script for that: name one with --job"):
-        choose([ONE, GPU], module="06", nodes=2)
+        choose([GPU, GPU], module="06", nodes=2)
     with pytest.raises(UserError, match="module 05 has no job script"):
         choose([], module="05")
 

@@ -65,8 +65,9 @@ def choose(
 ) -> JobScript:
     """The script of a module that is named `job`, or else the one that fits.
 
-    For several nodes where `nodes` is more than one, else for a single node; with GPUs where SLURM
-    has `gpus`, else without. Raises UserError where that leaves none or several.
+    One for several nodes where `nodes` is more than one, else one for a single node, if there is
+    such a one; with GPUs only where SLURM has `gpus`. The first of several that fit. Raises
+    UserError where none does.
     """
     if not scripts:
         raise UserError(f"module {module} has no job script: ./hpml list shows what it has")
@@ -79,12 +80,14 @@ def choose(
     if len(scripts) == 1:
         return scripts[0]
     several = (nodes or 1) > 1
-    fit = [s for s in scripts if (s.nodes > 1) == several and (gpus or not s.gpus)]
+    usable = [script for script in scripts if gpus or not script.gpus]
+    fit = [script for script in usable if (script.nodes > 1) == several] or usable
     if any(script.gpus for script in fit):
         fit = [script for script in fit if script.gpus]
-    if len(fit) != 1:
-        many = f"{len(fit)} job scripts" if fit else "no job script"
-        raise UserError(f"module {module} has {many} for that: name one with --job, of {known}")
+    if not fit:
+        raise UserError(
+            f"module {module} has no job script for that: name one with --job, of {known}"
+        )
     return fit[0]
 
 
