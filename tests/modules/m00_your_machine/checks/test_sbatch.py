@@ -1,5 +1,7 @@
 """What of a job script counts for sbatch, and how it writes times, arrays and file names."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,18 @@ def test_what_looks_like_a_request_and_is_none_is_told(line):
 def test_a_script_begins_with_its_interpreter(script):
     with pytest.raises(ValueError, match="first two characters"):
         sbatch.read(script)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("#SBATCH -N=2", "sbatch takes '=2' as the value of -N: write -N2, or the long name"),
+        ("#SBATCH --nodes=2\r", "sbatch refuses DOS line breaks"),
+    ],
+)
+def test_what_sbatch_reads_in_another_way_than_it_was_meant_is_named(line, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        sbatch.read(f"#!/bin/bash\n{line}\n")
 
 
 @pytest.mark.parametrize("line", ["#SBATCH --nodes", "#SBATCH --output='x"])

@@ -44,6 +44,8 @@ def read(script: str) -> Request:
         raise ValueError(
             f"sbatch wants #! as the first two characters; the first line is {first!r}"
         )
+    if "\r" in script:
+        raise ValueError("sbatch refuses DOS line breaks, \\r\\n: end each line with \\n alone")
     words: list[str] = []
     ignored = []
     counts = True
@@ -54,6 +56,12 @@ def read(script: str) -> Request:
             ignored.append(line.strip())
         elif line.strip() and not line.lstrip().startswith("#"):
             counts = False
+    for word in words:
+        if glued := re.match(r"(-[A-Za-z])(=.*)", word):  # argparse takes the = away
+            raise ValueError(
+                f"sbatch takes {glued[2]!r} as the value of {glued[1]}: write {glued[1]}"
+                f"{glued[2].removeprefix('=')}, or the long name with ="
+            )
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name, letter in _OPTIONS.items():
         parser.add_argument(*([f"-{letter}"] if letter else []), f"--{name}", dest=name)
