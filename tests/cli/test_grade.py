@@ -16,12 +16,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import psutil
 import pytest
 
 from hpml.cli import main
+from hpml.cli.instructors import grade_command
 from hpml.course import schedule
 from hpml.grading import sandbox
 from hpml.grading.record import read_folder
@@ -349,3 +351,17 @@ def test_an_ordinary_user_needs_no_rights_for_it(class_, tmp_path, needs):
     (record,) = read_folder(tmp_path / "o" / "records")
     assert (record.earned, record.unsafe) == (2, False)
     assert set(sandbox.REQUIRED) <= set(record.layers)
+
+
+def test_in_a_log_there_is_a_line_a_minute(capsys):
+    record = SimpleNamespace(person="ada", has_total=True, earned=1, points=2)
+    with grade_command._Progress() as progress:
+        progress.started(5, 0)
+        for done, elapsed in enumerate((30.0, 61.0, 90.0, 125.0, 150.0), 1):
+            progress.graded(record, done, 5, elapsed)
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("graded ")]
+    assert said[:2] == [
+        "graded 2/5 2.0 per minute, 1:31 left",
+        "graded 4/5 1.9 per minute, 0:31 left",
+    ]
+    assert len(said) == 3  # and, at the end, the bar

@@ -218,7 +218,12 @@ def _code(records: "Sequence[Record]") -> int:
 
 
 class _Progress:
-    """A line per run with how many are done, how fast, and how long the rest takes."""
+    """How many are done, how fast, and how long the rest takes: a bar, in a log a line a minute."""
+
+    EVERY = 60.0  # seconds
+
+    def __init__(self) -> None:
+        self._said = 0.0  # seconds since the beginning
 
     def __enter__(self) -> "_Progress":
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -250,10 +255,18 @@ class _Progress:
 
         mark = f"{record.earned} of {record.points}" if record.has_total else marks.total(record)
         left = elapsed / done * (total - done)
+        rate = f"{60 * done / elapsed:.1f} per minute, {_minutes(left)} left"
+        if (
+            not self._bar.console.is_terminal
+            and elapsed >= self._said + self.EVERY
+            and done < total
+        ):
+            self._said = elapsed
+            self._bar.console.print(f"graded {done}/{total} {rate}")
         self._bar.update(
             self._task,
             completed=done,
-            rate=f"{60 * done / elapsed:.1f} per minute, {_minutes(left)} left",
+            rate=rate,
             last=f"{record.person}: {mark}"[:40],
         )
 
