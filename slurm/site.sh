@@ -12,12 +12,17 @@
 # Leave empty what your cluster does not ask for. `sacctmgr show associations user=$USER` lists
 # your accounts, `sinfo` the partitions, `sinfo -o "%P %G %f"` their GPUs and features.
 account=         # who pays
+gpu_account=     # who pays for GPUs, where that is another one
+qos=             # quality of service, where a job has to name one
+gpu_qos=         # the same for jobs with GPUs
 reservation=     # the course's own nodes, where there are such
+hint=            # nomultithread, where each core counts as two CPUs
 cpu_partition=   # for jobs without GPUs
 cpu_constraint=  # a node feature to insist on
 gpu_partition=   # for the job scripts that end in _gpu.slurm
 gpu_constraint=
 gpus_per_node=   # where GPUs are asked for by type: a100:4, say; 0 asks for none
+gpu_gres=        # where they are asked for by --gres: gpu:a100:4, say
 
 # ── 2. Where the software comes from ─────────────────────────────────────────────────────────────
 # venv       Modules that the site offers, and the .venv that ./hpml makes in the project's folder:
@@ -34,28 +39,37 @@ software=venv
 modules=()               # for example (python/3.11 cuda/12.8); loaded first, whichever kind it is
 conda_environment=hpml   # name or folder
 container_program=apptainer
+container_options=(--nv) # GPU drivers into it; --rocm for AMD's, () for none
 container_image=         # for example hpml.sif
+container_command=()     # of another program, whole: (shifter --image=docker:hpml), say
 
 # ── 3. Network and data ──────────────────────────────────────────────────────────────────────────
 network_interface=       # the fast one, for example ib0, where ranks choose a slow one or none
 data=                    # folder with CIFAR-10 that all nodes see; empty: what ./hpml data fetched
 node_disk=               # a folder of each node's own, for copies; empty: $TMPDIR, else /tmp
+exports=()               # for all ranks: (NCCL_NET_PLUGIN=ofi FI_PROVIDER=cxi), say
 
 # ── Nothing below needs an edit ──────────────────────────────────────────────────────────────────
 
 # sbatch_settings JOB.slurm: what part 1 says for that kind of job, as sbatch reads it from its
 # environment. SBATCH_* count more than #SBATCH lines and less than sbatch's own options.
 sbatch_settings() {
-    local partition=$cpu_partition constraint=$cpu_constraint gpus=
+    local partition=$cpu_partition constraint=$cpu_constraint gpus='' gres='' pays=$account
+    local quality=$qos
     if [[ $1 == *_gpu.slurm ]]; then
-        partition=$gpu_partition constraint=$gpu_constraint gpus=$gpus_per_node
+        partition=$gpu_partition constraint=$gpu_constraint gpus=$gpus_per_node gres=$gpu_gres
+        pays=${gpu_account:-$account} quality=${gpu_qos:-$qos}
+        gpus=${gpus:-${gres:+0}} # the scripts' own line asks for --gpus-per-node
     fi
     local settings=(
-        ${account:+SBATCH_ACCOUNT="$account"}
+        ${pays:+SBATCH_ACCOUNT="$pays"}
+        ${quality:+SBATCH_QOS="$quality"}
+        ${hint:+SBATCH_HINT="$hint"}
         ${reservation:+SBATCH_RESERVATION="$reservation"}
         ${partition:+SBATCH_PARTITION="$partition"}
         ${constraint:+SBATCH_CONSTRAINT="$constraint"}
         ${gpus:+SBATCH_GPUS_PER_NODE="$gpus"}
+        ${gres:+SBATCH_GRES="$gres"}
     )
     if ((${#settings[@]})); then printf '%s\n' "${settings[@]}"; fi
 }
@@ -113,10 +127,13 @@ prepare_software() {
             no_software "conda has no environment $conda_environment that it can activate" || return
         ;;
     container)
-        # --nv brings in the GPU driver; it only warns where there is none.
         # shellcheck disable=SC2034
-        container=("$container_program" exec --nv --bind "$PWD" --pwd "$PWD"
-            --env PYTHONPATH="$PWD/src" "$container_image")
+        container=("${container_command[@]}")
+        if ((!${#container[@]})); then
+            container=("$container_program" exec "${container_options[@]}"
+                --bind "$PWD${data:+,$data}${node_disk:+,$node_disk}" --pwd "$PWD"
+                --env PYTHONPATH="$PWD/src" "$container_image")
+        fi
         ;;
     *)
         no_software "software is '$software', expected venv, conda or container"
@@ -131,6 +148,9 @@ if [[ -n ${SLURM_JOB_ID:-} ]]; then
     # two of the first three, and takes the others' cores for ours. Steps have the job's memory.
     unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE "${!SLURM_CPU_BIND@}"
     prepare_software || return
+    if ((${#exports[@]})); then
+        export "${exports[@]}"
+    fi
     if [[ -n $network_interface ]]; then
         export GLOO_SOCKET_IFNAME=$network_interface NCCL_SOCKET_IFNAME=$network_interface
         export HOROVOD_GLOO_IFACE=$network_interface OMPI_MCA_btl_tcp_if_include=$network_interface

@@ -388,7 +388,7 @@ def settings(bash, **values: str) -> None:
     """Fill in lines of site.sh, as a site does."""
     text = bash.site.read_text()
     for name, value in values.items():
-        text, count = re.subn(rf"(?m)^{name}=(\(\)|\S*)", f"{name}={value}", text, count=1)
+        text, count = re.subn(rf"(?m)^{name}=(\(.*?\)|\S*)", f"{name}={value}", text, count=1)
         assert count == 1, name
     bash.site.write_text(text)
 
@@ -420,6 +420,25 @@ def test_submit_writes_the_gpus_as_the_site_does_and_for_gpu_jobs_only(bash):
     assert told.split()[2:] == []
 
 
+def test_submit_names_account_and_quality_of_service_for_each_kind_of_job(bash):
+    settings(bash, account="abc", gpu_account="abc_g", qos="debug", hint="nomultithread")
+    _, told, _ = bash("source slurm/site.sh; submit slurm/00_hello.slurm")
+    every = ["SBATCH_QOS=debug", "SBATCH_HINT=nomultithread"]
+    assert sorted(told.split()[2:]) == sorted(["SBATCH_ACCOUNT=abc", *every])
+    settings(bash, gpu_qos="gpu_debug")
+    _, told, _ = bash("source slurm/site.sh; submit slurm/06_several_nodes_gpu.slurm")
+    of_gpus = ["SBATCH_ACCOUNT=abc_g", "SBATCH_QOS=gpu_debug", "SBATCH_HINT=nomultithread"]
+    assert sorted(told.split()[2:]) == sorted(of_gpus)
+
+
+def test_gpus_can_be_asked_for_by_gres_alone(bash):
+    settings(bash, gpu_gres="gpu:a100:4")
+    _, told, _ = bash("source slurm/site.sh; submit slurm/06_several_nodes_gpu.slurm")
+    assert told.split()[2:] == ["SBATCH_GPUS_PER_NODE=0", "SBATCH_GRES=gpu:a100:4"]
+    _, told, _ = bash("source slurm/site.sh; submit slurm/06_several_nodes.slurm")
+    assert told.split()[2:] == []
+
+
 def test_submit_finds_the_job_behind_options_of_sbatch(bash):
     settings(bash, account="abc", gpu_partition="accel")
     _, told, _ = bash("source slurm/site.sh; submit --nodes=1 slurm/06_several_nodes_gpu.slurm -x")
@@ -432,6 +451,19 @@ def test_a_container_goes_between_the_launcher_and_python(bash, script):
     settings(bash, software="container", container_image="course.sif")
     _, told, _ = bash(f"bash slurm/{script}.slurm", **IN_A_JOB)
     assert re.search(r"apptainer exec --nv .* course\.sif python -m hpml\.train", told)
+
+
+def test_a_container_sees_the_data_and_gets_the_options_of_the_site(bash):
+    settings(bash, software="container", container_image="course.sif", data="/cifar")
+    settings(bash, container_options="(--rocm)", node_disk="/local")
+    _, told, _ = bash("bash slurm/06_one_node.slurm", **IN_A_JOB)
+    assert re.search(r"apptainer exec --rocm --bind \S+,/cifar,/local --pwd", told)
+
+
+def test_another_program_for_containers_has_its_own_command(bash):
+    settings(bash, software="container", container_command="(shifter --image=docker:course)")
+    _, told, _ = bash("bash slurm/06_one_node.slurm", **IN_A_JOB)
+    assert "shifter --image=docker:course python -m hpml.train" in told
 
 
 def test_horovodrun_is_in_the_container_itself(bash):
@@ -522,6 +554,12 @@ def test_network_and_data_of_the_site_reach_the_ranks(bash):
     names = "GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE OMPI_MCA_btl_tcp_if_include"
     script = f"source slurm/site.sh; printenv {names} HPML_DATA >$TOLD"
     assert bash(script, **IN_A_JOB)[1].split() == [*["ib0"] * 4, "cifar"]
+
+
+def test_what_a_site_exports_reaches_the_ranks(bash):
+    settings(bash, exports='(FI_PROVIDER=cxi "NCCL_DEBUG_SUBSYS=INIT NET")')
+    script = "source slurm/site.sh; printenv FI_PROVIDER NCCL_DEBUG_SUBSYS >$TOLD"
+    assert bash(script, **IN_A_JOB)[1].splitlines() == ["cxi", "INIT NET"]
 
 
 def test_a_kind_of_software_that_there_is_not_is_refused(bash):
