@@ -15,16 +15,19 @@ from dataclasses import dataclass, replace
 from hpml.errors import UserError
 
 # Launcher; its variables for the rank, the number of ranks, the rank on its node
-_NAMES = (
+_MEET_BY_THEMSELVES = (
     ("horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
     ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
 )
-# The same of those that tell ranks nothing of where rank 0 listens
-_WITHOUT_ADDRESS = (
+# The same of those whose user has to export MASTER_ADDR and MASTER_PORT
+_MEET_AT_MASTER_ADDR = (
     ("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK"),
     ("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID"),
     ("mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
 )
+# Of SLURM, the step's before the job's
+_TASKS = ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+_NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
 FIRST_PORT, PORTS = 20_000, 12_000  # below the range that Linux hands out by itself (32768 up)
 
 
@@ -77,15 +80,13 @@ def read(environment: Mapping[str, str] | None = None) -> ProcessInfo:
     elif other := _without_address(environment):
         process = other
     elif "SLURM_PROCID" in environment and "SLURM_STEP_ID" in environment:
-        hosts = "SLURM_STEP_NODELIST" if "SLURM_STEP_NODELIST" in environment else ""
-        tasks = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else ""
         process = ProcessInfo(
             rank=_number(environment, "SLURM_PROCID"),
-            world_size=_number(environment, tasks or "SLURM_NTASKS"),
+            world_size=_number(environment, _there(environment, *_TASKS)),
             local_rank=_number(environment, "SLURM_LOCALID"),
             address=_host(environment)
             if environment.get("MASTER_ADDR")
-            else expand_hosts(_text(environment, hosts or "SLURM_JOB_NODELIST"))[0],
+            else expand_hosts(_text(environment, _there(environment, *_NODES)))[0],
             port=_port(environment)
             if environment.get("MASTER_PORT")
             else job_port(
@@ -105,12 +106,12 @@ def read(environment: Mapping[str, str] | None = None) -> ProcessInfo:
 
 def _of_horovod_or_mpi(environment: Mapping[str, str]) -> tuple[str, str, str, str] | None:
     """The launcher, and the names of its variables, where it is one of those."""
-    return next((names for names in _NAMES if names[1] in environment), None)
+    return next((names for names in _MEET_BY_THEMSELVES if names[1] in environment), None)
 
 
 def _without_address(environment: Mapping[str, str]) -> ProcessInfo | None:
-    """The process where one of `_WITHOUT_ADDRESS` started it: it meets where MASTER_ADDR says."""
-    found = next((names for names in _WITHOUT_ADDRESS if names[1] in environment), None)
+    """The process where one of `_MEET_AT_MASTER_ADDR` started it."""
+    found = next((names for names in _MEET_AT_MASTER_ADDR if names[1] in environment), None)
     if found is None:
         return None
     launcher, rank, world_size, local_rank = found
@@ -118,7 +119,7 @@ def _without_address(environment: Mapping[str, str]) -> ProcessInfo | None:
     same = environment.get("PMI_RANK"), environment.get("PMI_SIZE")
     if launcher == "mpiexec" and same == (
         environment.get("SLURM_PROCID"),
-        environment.get("SLURM_STEP_NUM_TASKS") or environment.get("SLURM_NTASKS"),
+        environment.get(_there(environment, *_TASKS)),
     ):
         return None
     size = _number(environment, world_size)
@@ -205,6 +206,11 @@ def _port(environment: Mapping[str, str]) -> int:
     if not 1 <= port <= 65535:
         raise UserError(f"MASTER_PORT is {port}, expected a port, 1 to 65535")
     return port
+
+
+def _there(environment: Mapping[str, str], *names: str) -> str:
+    """The first of the names that is in the environment, else the last."""
+    return next((name for name in names if name in environment), names[-1])
 
 
 def _text(environment: Mapping[str, str], name: str) -> str:

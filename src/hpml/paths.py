@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hpml.errors import UserError
 
-# Links are not followed: in a copy of the course (hpml.course.copy) src is one, and the copy counts
+# Links are not followed: in a copy (hpml.course.own_copy) src is one, and the copy counts
 CHECKOUT = Path(os.path.abspath(__file__)).parents[2]
 # The folder that was installed: of a copy, where it came from
 INSTALLED = Path(__file__).resolve().parents[2]

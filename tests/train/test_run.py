@@ -110,7 +110,7 @@ def test_with_batch_statistics_each_rank_normalises_its_own_batch():
     halves = [Run(config, data, CPU) for _ in range(2)]
     for half, index in zip(halves, [torch.arange(8), torch.arange(8, 16)], strict=True):
         images, labels = half.training.batch(index)
-        logits = half.forward(half.network, images)
+        logits = half.logits(half.pixels(images))
         F.cross_entropy(logits, labels, label_smoothing=config.label_smoothing).backward()
     one, other = halves
     for mine, theirs in zip(one.network.parameters(), other.network.parameters(), strict=True):

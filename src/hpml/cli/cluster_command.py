@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hpml.cluster.shape import Shape
 from hpml.errors import DONE, FAILED
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -25,9 +26,11 @@ def cluster() -> None:
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option(help="How many, 1 to 64.")] = 4,
-    cpus: Annotated[int, typer.Option(help="CPUs that each declares, whatever there are.")] = 2,
-    link: Annotated[str, typer.Option(help="The rate of each node's link: 100mbit.")] = "1gbit",
+    nodes: Annotated[int, typer.Option(help="How many, 1 to 64.")] = Shape.nodes,
+    cpus: Annotated[
+        int, typer.Option(help="CPUs that each declares, whatever there are.")
+    ] = Shape.cpus,
+    link: Annotated[str, typer.Option(help="The rate of each node's link: 100mbit.")] = Shape.link,
 ) -> int:
     """Bring a cluster up: each node with a name, an address, a /tmp and a network link of its own.
 

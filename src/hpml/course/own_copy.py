@@ -1,4 +1,4 @@
-"""A copy of the course that is one's own, of an installation that many share and nobody may change.
+"""A learner's own copy of a shared, read-only installation.
 
 What a learner writes is copied: notebooks, exercises, job scripts. All else is a link to the
 installation, the environment and slurm/site.sh as well, so what is mended there is mended in all.
@@ -15,12 +15,12 @@ from hpml.paths import INSTALLED
 
 COPIED = ("notebooks", "exercises", "slurm")
 SHARED = Path("slurm", "site.sh")  # the site's settings, and so its owner's
-MARK = Path("course.toml")  # without it there, a folder is not a copy
-_LEFT_OUT = {"build", "node_modules"}
+MARK = Path("course.toml")  # a link to it marks a copy
+_LEFT_OUT = {"build", "tests"}
 
 
 def make(folder: Path, installed: Path = INSTALLED, environment: Path | None = None) -> int:
-    """Make a copy of the course in `folder`, or add what a copy lacks; the files that came.
+    """Make a copy of the course in `folder`, or add what a copy lacks. Returns how many files came.
 
     Nothing that is there is changed. `environment`: the Python environment (by default the one
     that runs). Raises UserError where `folder` is something else, or cannot be written.
@@ -35,7 +35,9 @@ def make(folder: Path, installed: Path = INSTALLED, environment: Path | None = N
         for path in _copied(installed):
             if not os.path.lexists(target := folder / path):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(installed / path, target)  # not its mode: ours may be written to
+                shutil.copyfile(
+                    installed / path, target
+                )  # not copy2: the original may be read-only
                 target.chmod(target.stat().st_mode | (installed / path).stat().st_mode & 0o111)
                 new += 1
         for path, source in _linked(installed, environment or Path(sys.prefix)):

@@ -53,7 +53,9 @@ class Position:
     epoch: int = 0  # epochs done
     consumed: int = 0  # images of this epoch's order that all ranks together have seen
     seconds: float = 0.0  # of training, in this epoch
-    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # of this epoch, all ranks
+    sums: list[float] = field(
+        default_factory=lambda: [0.0, 0.0, 0.0]
+    )  # loss, right, images; of all ranks
     epochs: list[Epoch] = field(default_factory=list)
 
 
@@ -156,13 +158,13 @@ class Run:
         if config.profile:
             from hpml.train import profiled_steps
 
-            self.can_be_profiled(profiled_steps.WAIT + profiled_steps.WARM_UP)
+            self.refuse_profile(profiled_steps.WAIT + profiled_steps.WARM_UP)
             if self.rank in config.profile:
                 folder, cuda = config.tensorboard, self.device.type == "cuda"
                 found.append(profiled_steps.ProfiledSteps(folder, self.rank, self.world_size, cuda))
         return Observers(*found)
 
-    def can_be_profiled(self, before: int) -> None:
+    def refuse_profile(self, before: int) -> None:
         """Raise UserError, on all ranks, where a rank to profile is not there, or no step is left
         after the `before` that are not recorded.
         """
@@ -173,7 +175,8 @@ class Run:
                 f"{self.world_size - 1}: name ranks from 0 to {self.world_size - 1}"
             )
         in_epoch = math.ceil(self.images / (self.replicas * config.batch_size))
-        steps = (config.epochs - self.position.epoch) * in_epoch
+        done = self.position.consumed // (self.replicas * config.batch_size)  # in this epoch
+        steps = (config.epochs - self.position.epoch) * in_epoch - done
         if steps <= before:
             raise UserError(
                 f"--profile records no step before the {before + 1}th, and this run has {steps}: "
@@ -205,6 +208,7 @@ class Run:
                 self.save(totals.over_ranks())
                 if request == requests.SAVE_AND_STOP:
                     return True
+                # The time of saving does not count
                 started = time.perf_counter() - position.seconds
         sums = totals.over_ranks()  # Waits for all ranks, and so for the end of the last step.
         seconds = time.perf_counter() - started
@@ -311,10 +315,6 @@ class Run:
         draw = (self.config.seed, self.position.epoch, consumed, self.replica)
         return torch.Generator().manual_seed(hash(draw) & (2**63 - 1))
 
-    def forward(self, network: nn.Module, images: Tensor) -> Tensor:
-        """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32]."""
-        return self.logits(self.pixels(images), network)
-
     def pixels(self, images: Tensor, size: int | None = None) -> Tensor:
         """Normalised images, float32, of images uint8 [B, 3, 32, 32], shrunk to `size` if asked."""
         return self.laid_out(normalize(images, channels_last=self.channels_last), size)
@@ -410,7 +410,7 @@ class Run:
                     f"{then}, this one has {now}: give it the same, or another --checkpoint folder"
                 )
         if self.rank == 0:
-            self.compare_steps(saved["run"].get("step", identity["step"]), identity["step"])
+            self.mention_other_steps(saved["run"].get("step", identity["step"]), identity["step"])
         folder = Path(self.config.checkpoint)
         state.allocate(self.network, self.optimizer, checkpoint.names(saved))
         self.backend.load(folder, saved, self.tensors())
@@ -418,7 +418,7 @@ class Run:
         epochs = [Epoch(**epoch) for epoch in position.pop("epochs")]
         self.position = Position(**position, epochs=epochs)
 
-    def compare_steps(self, then: int, now: int) -> None:
+    def mention_other_steps(self, then: int, now: int) -> None:
         """Say in a line that another number of copies with the same batches makes other steps."""
         own, rest = divmod(then, self.replicas)
         same = "" if rest else f"; --batch-size {own} makes it {then} again"

@@ -1,8 +1,9 @@
 """From the ranks' ledgers to one sentence about what went wrong.
 
-Pure functions of the logs. The launch asks `mismatch` whenever a call comes in, `hang` when nothing
-has moved for a while or ranks are in an `endless_loop`, `fault` once a rank has ended without
-returning, `out_of_memory` and `flood` where they took or printed too much, `limit` when time is up.
+`Agreement` sees each call; where it finds a difference, the launch asks `mismatch`. Where nothing
+has moved for a while it asks `hang`, or `endless_loop`; once a rank has ended without returning,
+`fault` or `out_of_memory`; where ranks printed too much, `flood`; when time is up, `limit`. These
+are pure functions of the logs.
 
 `lines_of` names the code whose lines a sentence has: "of your answer".
 """
@@ -17,8 +18,8 @@ from hpml.ranks.evidence import ANYONE, KINDS, MEETING, Call, Cause, Diagnosis, 
 from hpml.ranks.parent import groups, meetings, messages, words
 from hpml.ranks.parent.ledger import MAX_OUTPUT, MAX_PRINTED, RankLog
 
-# What a member of a group may bring that differs from the others', by operation
-_SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
+# Operations to which each rank may bring its own shape and dtype
+_DATA_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
     "allgather",  # Horovod's: the first dimension may be each rank's own
     "grouped_allgather",
     "alltoall",
@@ -26,7 +27,7 @@ _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} |
 }
 LEAST_NAMED = 10**6  # bytes of one kind of tensors, to be in a sentence
 MAX_NAME = 200  # characters of a tensor's name in a sentence
-# Gloo's errors when another rank is gone
+# Parts of what Gloo and Horovod raise when another rank is gone
 _CONSEQUENCES = (
     "connection closed by peer",
     "connection reset",
@@ -86,7 +87,7 @@ def mismatch(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
             ("dtypes", lambda c: c.dtype),
             ("operations or roots", lambda c: c.detail),
         ):
-            if what != "operations or roots" and operation in _SHAPES_MAY_DIFFER:
+            if what != "operations or roots" and operation in _DATA_MAY_DIFFER:
                 continue
             if len({key(call) for call in calls.values()}) > 1:
                 named = _what(next(iter(calls.values())))
@@ -296,9 +297,8 @@ def fault(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
     causes = [log for log in ended if log.end in ("exited", "killed")]
     causes = causes or [log for log in ended if not _is_consequence(log)] or ended
     first = min(causes, key=lambda log: log.ended_at or 0.0)
-    alike: dict[str, list[RankLog]] = {
-        _ended(first, lines_of): []
-    }  # the first one's way comes first
+    # The first one's way comes first
+    alike: dict[str, list[RankLog]] = {_ended(first, lines_of): []}
     for log in causes:
         alike.setdefault(_ended(log, lines_of), []).append(log)
     parts = [

@@ -92,14 +92,14 @@ class Running:
         self._control_text = b""
         self._supervisor_gone = self._all_gone = self._cancelled = False
         self._killed: int | None = None
-        self._broken = self._no_kill = self._failed = ""
+        self._broken = self._no_kill = self._failed = ""  # reasons; empty: it did not happen
         self._files: dict[str, int] | None = None
         self._peaks: list[int | None] = [None] * len(jobs)  # bytes, by rank
         self._set_back: list[int] = []  # ranks that have set their own peak back
         self._pages: list[dict[str, Any] | None] = [None] * len(jobs)  # of live tensors, by rank
         self._limited = ""
         self._channels: list[socket.socket] = []
-        self._stacks: list[int] = []  # where each rank's come out
+        self._stacks: list[int] = []  # pipes with each rank's stacks
         if leash is not None:
             self._selector.register(leash, selectors.EVENT_READ, ("leash", -1))
         self._open()
@@ -135,7 +135,7 @@ class Running:
             disagree = self._turn(max(0.0, self._until(next_look) - time.monotonic()))
             self._send_what_is_due()
             if disagree and diagnose.mismatch(self._logs, self._words):
-                self._let_the_others_come()
+                self._let_the_others_come()  # so that the sentence names all ranks
                 diagnosis = diagnose.mismatch(self._logs, self._words)
             if self._cancelled:
                 raise Cancelled("the launch was ended by its caller")
@@ -241,11 +241,11 @@ class Running:
 
     def _send_what_is_due(self) -> None:
         if self._serving is not None and self._serving.next_due is not None:
-            self._watch.moved = True
+            self._watch.moved = True  # a reply that is due later is not a standstill
             self._serving.send_due(time.monotonic() - self._started, self._stand_still)
 
     def _stand_still(self) -> bool:
-        """Whether all ranks do, where that can be seen: without proxies, Gloo is in the ranks."""
+        """Whether all ranks do. True without proxies: Gloo's threads are in the ranks, unseen."""
         return not self._header["proxied"] or stand_still(self._logs, self._watch.pids)
 
     def _let_the_others_come(self) -> None:
@@ -376,11 +376,9 @@ class Running:
             if select.select([self._channels[rank]], [], [], left)[0]:
                 self._read_events(self._channels[rank], rank)
         # Events that it sent before it died may still be on their way through the socket.
-        for key in list(self._selector.get_map().values()):
-            if key.data == ("channel", rank):
-                channel = _channel(key)
-                while channel.fileno() >= 0 and _has_data(channel):
-                    self._read_events(channel, rank)
+        channel = self._channels[rank]
+        while channel.fileno() >= 0 and _has_data(channel):
+            self._read_events(channel, rank)
         self._watch.moved = True
         self._logs[rank].process_ended(status, time.monotonic() - self._started)
 
