@@ -167,7 +167,7 @@ check("fit_alpha_beta")
 #
 # - One rank computes for `batch / alone` seconds in a step. A third of it is forward, the rest
 #   backward: from the last layer to the first, each with a part that goes by its FLOP. A layer's
-#   gradients are ready when backward has passed it.
+#   gradients are ready when backward has passed it. Some layers have none: 0 bytes.
 # - In this order they go into a bucket. A bucket leaves with the layer that brings it to
 #   `bucket_bytes` or beyond (a layer is never split), the rest when backward is over. Each bucket is
 #   one all-reduce, which begins when the bucket leaves *and* the all-reduce before it has ended.

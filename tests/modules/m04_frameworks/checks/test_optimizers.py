@@ -101,6 +101,24 @@ def test_every_mistake_can_be_seen_where_it_is_looked_for(rule):
                 assert max(far) > 1e-3, (mistake, seed)
 
 
+@pytest.mark.parametrize(
+    ("rule", "options", "after"),
+    [
+        ("NesterovSGD", {"momentum": 0.5}, [0.85, 0.375]),
+        ("Adam", {"betas": (0.5, 0.5), "eps": 0.0}, [0.9, 0.807]),
+    ],
+)
+def test_the_example_of_the_text(solution, rule, options, after):
+    answer: dict = {}
+    exec(solution("optimizers").replace("%%answer", "#", 1), answer)
+    parameter = torch.ones((), requires_grad=True)
+    optimizer = answer[rule]([parameter], lr=0.1, weight_decay=0.0, **options)
+    for gradient, due in zip((1.0, 3.0), after, strict=True):
+        parameter.grad = torch.tensor(gradient)
+        optimizer.step()
+        assert parameter.item() == pytest.approx(due, abs=5e-4)
+
+
 def test_inputs_are_fresh_for_every_seed_and_have_what_the_text_names():
     for rule in RULES:
         rows = [str(cases(seed)[rule]["plain"]["parameters"]) for seed in SEEDS]

@@ -40,6 +40,14 @@ def test_the_ring_is_that_of_the_courses_model():
         assert ring_seconds(nbytes, ranks, 3e-6, 2e-9) == pytest.approx(model, rel=1e-12)
 
 
+def test_the_example_of_the_text(right_answer):
+    answer: dict = {}
+    exec(right_answer, answer)
+    alpha, beta = answer["fit_alpha_beta"]([64, 10_000], [[10.4e-6] * 10, [25.3e-6] * 10], 4)
+    assert (alpha, beta) == (pytest.approx(1.72e-6, rel=5e-3), pytest.approx(1e-9, rel=1e-3))
+    assert answer["half_size"](alpha, beta, 4) == pytest.approx(6.9e3, rel=5e-3)
+
+
 def test_networks_are_as_the_text_says():
     for seed in SEEDS:
         for one in networks(seed):

@@ -252,6 +252,8 @@ CHECK = Check(
         "and compare m, v, m̂ and v̂ one after the other.",
         "zeros": "None is not a gradient of zeros. With zeros the buffers shrink, and momentum and "
         "decay go on. Leave the parameter out of this step.",
+        "skips_zeros": "A gradient of zeros is a gradient: buffers shrink, momentum and decay go "
+        "on, and the step counts. Only where p.grad is None the parameter is left alone.",
         "one_count": "t is the same for all parameters here. One that had no gradient has taken "
         "fewer steps, and its correction is that of its own.",
         "decays_anyway": "A parameter without a gradient is decayed all the same.",

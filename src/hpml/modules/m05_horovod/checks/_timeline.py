@@ -266,6 +266,12 @@ def _finding(name: str, out: _Writer, event: int | None = None, more: int = 0) -
     )
 
 
+def _without_events(name: str, out: _Writer) -> Planted:
+    """The timeline of a job that was killed at once: a whole event of metadata, and part of one."""
+    text = out.text[: out.text.index("},") + 20]
+    return Planted(name, text, True, frozenset(out.pids), (), (), frozenset())
+
+
 _NAMES = [
     f"{layer}.{kind}"
     for layer in ("stem", "body.0.conv", "body.0.norm", "body.1.conv", "body.1.norm", "head")
@@ -299,6 +305,7 @@ def planted(seed: int) -> tuple[Planted, ...]:
         _finding("without its last bracket", gloo, last),
         _finding("cut while data travel", out, *_cut(out, while_travelling=True)),
         _finding("cut in the middle of an event", out, *_cut(out, while_travelling=False)),
+        _without_events("cut before the first phase", out),
     )
 
 

@@ -21,6 +21,7 @@ from hpml.checks.seeds import derived
 LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
 SIDE = 64  # pixels: a rank's images, 98 kB each, are more than all gradients of a launch
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
+EARLIER = 5  # ranks of the run that wrote the checkpoint: its rate is theirs
 NAME = "checkpoint.pt"
 PATH = f"begin 0/{NAME}"  # rank 0's, from where ranks begin
 
@@ -82,7 +83,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     if inputs["checkpoint"] is not None:
         model = new_model(0, torch.float64, SIDE)
         model.load_state_dict(inputs["checkpoint"]["model"])
-        optimizer = new_optimizer(model, LEARNING_RATE)
+        optimizer = new_optimizer(model, LEARNING_RATE * EARLIER)
         set_momenta(optimizer, inputs["checkpoint"]["momenta"])
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 
@@ -160,6 +161,8 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
         run, large = ranks[0], BATCH * world_size
         first = {
             "unscaled": serial(run, large, LEARNING_RATE, most=1),
+            "old_rate": serial(run, large, LEARNING_RATE * EARLIER, most=1),
+            "old_rate_scaled": serial(run, large, LEARNING_RATE * EARLIER * world_size, most=1),
             "sum": serial(run, large, LEARNING_RATE * world_size**2, most=1),
             "no_optimizer": serial(
                 run, large, LEARNING_RATE * world_size, own_momenta=False, most=1

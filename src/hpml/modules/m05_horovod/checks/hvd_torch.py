@@ -90,6 +90,8 @@ def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: Difference)
     if step == 1:
         words = {
             "unscaled": f"those of a learning rate of {LEARNING_RATE}",
+            "old_rate": "those of the learning rate that the checkpoint has",
+            "old_rate_scaled": "those of the checkpoint's learning rate times the number of ranks",
             "sum": "those of gradients added up over the ranks, not averaged",
             "no_optimizer": "those of an optimizer that starts anew, without its momentum",
         }
@@ -97,7 +99,8 @@ def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: Difference)
             if not differs(got, state):
                 if mistake == "no_optimizer" and rank == 0:
                     return Problem(f"{seen} {words[mistake]}", "state_lost")
-                return Problem(f"{seen} {words[mistake]}", mistake)
+                hint = "unscaled" if mistake.startswith("old_rate") else mistake
+                return Problem(f"{seen} {words[mistake]}", hint)
         if not differs(got, expected["alone"][rank]):
             return Problem(f"{seen} those of its own batch alone", "not_wrapped")
     return Problem(f"{seen} not those of the serial script: {found}", "weights", found.expected)

@@ -128,6 +128,10 @@ def _chosen(run: Run) -> list[dict[str, int] | None] | Problem:
             isinstance(one.get(key), int) and not isinstance(one[key], bool) for key in KEYS
         ):
             return Problem(f"choose returned {described(one)}, not a layout with ints", "types")
+        if len(one) > len(KEYS):
+            return Problem(
+                f"choose returned a layout with {len(one)} keys", "types", f"{len(KEYS)}"
+            )
         if any(abs(one[key]) > 10**6 for key in KEYS):
             return Problem("choose returned a layout with a size beyond a million", "ranks")
         if wrong := illegal(model, cluster, one):

@@ -161,11 +161,11 @@ def judge_found(run: Run) -> Problem | None:
             rate = ranks * job["batch"] / step
             if not abs(rate / measured - 1) <= MET:
                 with_it = f"{found}; with them the model gives {rate:.5g} images/s at {ranks} ranks"
-                hint = (
-                    "wait_of_share"
-                    if _shares_found([share for (share, _), _ in due], got)
-                    else "fit"
-                )
+                hint = "fit"
+                if _shares_found([share for (share, _), _ in due], got):
+                    hint = "wait_of_share"
+                elif wait == 0 and any(pair[1] for pair in got):
+                    hint = "cut_off"
                 return Problem(f"{with_it}, and the table has {measured:.5g}", hint)
         if not abs(share - planted[0]) <= NEAR:
             return Problem(found, "fit", "share {:.2f} and wait {:.4g} s".format(*planted))
@@ -298,6 +298,8 @@ CHECK = Check(
         "swapped": "The share first, then the wait.",
         "wait_of_share": "The share is right, and the wait is not: with this share, the first of "
         "the two points leaves one wait, in seconds and for one doubling of the ranks.",
+        "cut_off": "A wait of 0 in place of a negative one does not meet the first of the two "
+        "points: with this share the network alone takes too long. Skip such shares.",
         "fit": "Which points did you fit to? Only the two smallest sizes of more than one node "
         "count, wherever they stand: in a node nothing goes across, and what was fitted to all can "
         "predict nothing. For a given share, the first of the two leaves one wait; which share "
@@ -309,8 +311,8 @@ CHECK = Check(
         "meets both exactly: take, of all shares with a wait from 0 on, the one that comes "
         "nearest.",
         "fit_raised": "Start from the exception. Which two points did `fit` take? The one rank and "
-        "the sizes within a node are not among them. Shares begin at 0.01. And for which of them "
-        "does it keep a wait?",
+        "the sizes within a node are not among them. Shares go from 0.01 to 1.00. And for which of "
+        "them does it keep a wait?",
         "raised": "Start from the exception. ranks may be 1, a bucket may be larger than the "
         "model, and points come as (ranks, images/s).",
     },

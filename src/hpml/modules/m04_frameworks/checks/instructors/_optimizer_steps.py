@@ -68,6 +68,7 @@ OF_GAPS = {
     "one_count": "one_count",
     "decays_anyway": "decays_anyway",
     "lost_in_gaps": "lost_in_gaps",
+    "skips_zeros": "skips_zeros",
 }
 OF_RATES = {"first_rate": "first_rate", "rate_in_buffer": "rate_in_buffer"}
 OF_MEMORY = {"keeps_gradient": "keeps_gradient"}
@@ -174,6 +175,8 @@ def played(rule: str, case: Case, mistake: str = "") -> np.ndarray:
                 if mistake != "zeros":
                     continue
             g = np.zeros_like(p) if gradient is None else np.array(gradient)
+            if mistake == "skips_zeros" and not g.any():
+                continue
             state = {} if mistake == "forgets" else states.setdefault(key, {})
             updates += 1
             state |= {"calls": calls, "updates": updates}

@@ -65,7 +65,8 @@ def _drawn(seed: int, name: str) -> Case:
         return np.array(values).reshape(shapes[number])
 
     def plain(values: np.ndarray) -> Any:
-        return rounded(values, 10)
+        """None of them 0: that is a case of its own."""
+        return rounded(np.where(np.abs(values) < 2.0**-10, 2.0**-10, values), 10)
 
     parameters = [plain(drawn(number)) for number in range(len(shapes))]
     parameters[3] = parameters[2]  # as equal as can be, and another parameter
@@ -84,6 +85,9 @@ def _drawn(seed: int, name: str) -> Case:
             if begin <= step < end:
                 gradients[step][early] = None
             gradients[step][never] = None
+        zero = draw.randint(7, 10)  # a gradient of zeros is not None: the step goes on
+        for number in {*range(len(shapes))} - {late, early, never}:
+            gradients[zero][number] = (0 * drawn(number)).tolist()
     rate = draw.uniform(0.04, 0.08)
     rates = [rate] * STEPS
     if name == "rates":

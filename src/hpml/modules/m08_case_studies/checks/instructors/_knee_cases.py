@@ -18,8 +18,11 @@ PLAIN, MEMORY, LATE, TIED, NEAR = "plain", "memory", "late", "tied", "near"
 DEADLINES = {PLAIN: 16, MEMORY: 6}  # jobs of each kind for the cheapest way
 # Nothing meets the deadline; the least bills are equal to a cent; or they differ by some cents
 EDGES = {LATE: 5, TIED: 5, NEAR: 3}
-KNEES = 27
+KNEES = 30
 DENTED = 5  # of them: beyond the first step that does not pay there is one that would
+PART = (
+    3  # where the fastest size of the smallest number of nodes does not fill them, and it matters
+)
 CACHED = 3  # where the images fit into memory a node brings more than at the smallest number
 BILLS = 10
 APART = 0.005  # relative: hours from the deadline, an added node's gain from what is enough
@@ -75,6 +78,17 @@ def knee(job: Job, *, best: bool = False) -> int:
     return curve(job)[_steps_that_pay(job, best=best)][2]
 
 
+def knee_by_full_nodes(job: Job) -> int:
+    """The same with a wrong yardstick: that of a node filled with ranks as fast as the first."""
+    points = curve(job)
+    _, rate, ranks = points[0]
+    one = rate / ranks * job["per_node"]
+    for now, after in pairwise(points):
+        if (after[1] - now[1]) / (after[0] - now[0]) < job["worth"] * one:
+            return now[2]
+    return points[-1][2]
+
+
 def _steps_that_pay(job: Job, *, best: bool = False) -> int:
     """How many steps pay before the first one that does not."""
     steps = gains(job, best=best)
@@ -105,7 +119,14 @@ def edge_jobs(seed: int) -> tuple[Job, ...]:
 def knee_jobs(seed: int) -> tuple[Job, ...]:
     """For `find_the_knee`."""
     draw = random.Random(f"knees {seed}")
-    jobs = [_drawn(draw, PLAIN) for _ in range(KNEES - DENTED - CACHED)]
+    jobs = [_drawn(draw, PLAIN) for _ in range(KNEES - DENTED - CACHED - PART - 1)]
+    one = _drawn(draw, PLAIN)  # which may also be all that was measured
+    fewest = curve(one)[0][0]
+    jobs.append({**one, "measured": [x for x in one["measured"] if nodes_of(one, x[0]) == fewest]})
+    while len(jobs) < KNEES - DENTED - CACHED:
+        job = _drawn(draw, PLAIN)
+        if knee(job) != knee_by_full_nodes(job):
+            jobs.append(job)
     while len(jobs) < KNEES - DENTED:
         job = _drawn(draw, MEMORY)
         if knee(job) != knee(job, best=True):

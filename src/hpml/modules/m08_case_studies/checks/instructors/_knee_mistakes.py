@@ -16,6 +16,7 @@ from hpml.modules.m08_case_studies.checks.instructors._knee_cases import (
     exact_bill,
     gains,
     knee,
+    knee_by_full_nodes,
     nodes_of,
 )
 
@@ -282,6 +283,7 @@ OF_THE_KNEE: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("yardstick", knee_where(first_not_divided)),
     ("yardstick", lambda job: knee(job, best=True)),
     ("one_rank", one_rank),
+    ("one_rank", knee_by_full_nodes),
     ("whole_step", knee_where(not_divided)),
     ("beyond", knee_where(enough, beyond=True)),
     ("later", last_that(enough)),

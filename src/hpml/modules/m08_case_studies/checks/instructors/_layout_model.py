@@ -34,7 +34,7 @@ def layouts(model: Model, cluster: Cluster, without: str = "") -> Iterator[dict[
 MEMORY_MISTAKES = (
     "activations", "live:all", "live:one", "tenths", "tokens:data", "tokens:micro",
     "stages:early", "stages:late", "stages:none", "stages:two", "float32", "split", "depth",
-    "gathered:none", "gathered:all", "gathered:own",
+    "gathered:none", "gathered:all", "gathered:own", "gathered:two",
 )  # fmt: skip
 SLOT_MISTAKES = (
     "bubble:none", "bubble:share", "bubble:compute", "level:inside", "level:across", "level:larger",
@@ -45,6 +45,7 @@ DATA_MISTAKES = (
     "free", "hidden:all", "hidden:none", "hidden:step", "hidden:slot", "hidden:compute",
     "group", "group:next", "two_levels:data", "two_levels:whole",
     "once:gathers", "once:gradients", "waited:never", "waited:first", "gathers",
+    "level:block", "level:rest",
 )  # fmt: skip
 
 
@@ -60,7 +61,8 @@ def nbytes(model: Model, layout: Layout, wrong: str = "") -> float:
     held += mine * state / (d if stage + late >= 1 else 1)
     if stage == 3 and wrong != "gathered:none":
         others = 1 if wrong == "gathered:own" else (d - 1) / d
-        held += 2 * mine * others * (1 if wrong == "gathered:all" else min(1, 2 / layers))
+        part = 2 / layers if wrong == "gathered:two" else min(1, 2 / layers)
+        held += 2 * mine * others * (1 if wrong == "gathered:all" else part)
     if wrong == "activations":
         return held
     tokens = model["sequences"] * model["tokens"]
@@ -80,7 +82,7 @@ def seconds(model: Model, cluster: Cluster, layout: Layout, wrong: str = "") -> 
     def half(q: int, apart: int, nbytes: float, flat: bool = False) -> float:
         """A reduce-scatter or an all-gather of `nbytes` among q ranks, on two levels."""
         on_node, rest = divmod(cluster["per_node"], apart)
-        g = 1 if rest else gcd(q, on_node)
+        g = 1 if rest and not (wrong == "level:rest" and on_node) else gcd(q, on_node)
         if wrong == "level:larger" and q * apart <= cluster["per_node"]:
             g = q
         if flat and g < q:
@@ -100,7 +102,7 @@ def seconds(model: Model, cluster: Cluster, layout: Layout, wrong: str = "") -> 
     sent *= p > 1 or wrong == "sends:always"
     block = p if wrong == "block" else t * p
     near = cluster["per_node"] % block == 0
-    if wrong == "level:larger":
+    if wrong in ("level:larger", "level:block"):
         near = block <= cluster["per_node"]
     sent *= activations / (1 if wrong == "parts" else t) / (inside if near else across)
     slot = compute + reduced + sent

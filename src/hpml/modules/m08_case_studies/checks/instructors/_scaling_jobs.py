@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,13 @@ IN_THE_TEXT = {  # the exercise's example: its last layer fills a bucket exactly
     "network": {"per_node": 4, "inside": (5e-6, 80e9), "across": (1e-4, 16e9)},
 }
 NOTHING_LEFT = {**IN_THE_TEXT, "bucket_bytes": 10_000_000}  # when backward is over
+# Backward is over long after the last all-reduce: its last layer has no gradients. Without α,
+# since it is a matter of taste whether such a layer makes a bucket of 0 bytes.
+ENDS_WITH_COMPUTE = {
+    **IN_THE_TEXT,
+    "layers": [(2e9, 0), (1e9, 50_000_000)],
+    "network": {"per_node": 4, "inside": (0.0, 80e9), "across": (0.0, 16e9)},
+}
 
 
 @dataclass(frozen=True)
@@ -72,11 +79,17 @@ def sizes(draw: random.Random, per_node: int) -> list[int]:
 
 @lru_cache(maxsize=8)
 def tables(seed: int, count: int = 3) -> tuple[Table, ...]:
+    """In the first, the largest size has the fewest images/s of all beyond one node. The last one's
+    share is a few percent, an odd number of them."""
     draw = random.Random(f"tables {seed}")
     found: list[Table] = []
     while len(found) < count:
-        table = _table(draw, draw.uniform(0.01, 0.04))
+        percent = draw.choice((3, 7)) if len(found) == count - 1 else draw.randint(15, 85)
+        table = _table(draw, percent / 100, draw.uniform(0.01, 0.04))
         if not _another_share_fits(table):
+            if not found:
+                size, rate = table.points.pop()
+                table.points.append((size, rate / draw.uniform(40, 50)))
             found.append(table)
     return tuple(found)
 
@@ -87,15 +100,36 @@ def hasty(seed: int) -> Table:
     asked for."""
     draw = random.Random(f"hasty {seed}")
     while True:
-        table = _table(draw, -0.004)
-        miss, share, _ = min(_fits(table.job, table.points))
+        table = _table(draw, draw.randint(15, 85) / 100, -0.004)
+        # Where every share's wait is negative there is no fit at all: draw again.
+        miss, share, _ = min(_fits(table.job, table.points), default=(0.0, 0.0, 0.0))
         if 1e-5 < miss < 1e-3 and table.share < share < 1:
             return table
 
 
-def _table(draw: random.Random, late: float) -> Table:
+@lru_cache(maxsize=8)
+def whole_rate(seed: int) -> Table:
+    """A table that the whole rate comes nearest to, and does not meet: at the second size the step
+    is a little longer. A smaller share without a wait, where it should be negative, comes nearer,
+    and misses the first size."""
+    draw = random.Random(f"whole rate {seed}")
+    while True:
+        table = _table(draw, 1.0, draw.uniform(0.05, 0.09))
+        second = fitted_points(table.job, table.points)[1]
+        points = [
+            (size, rate / 1.002 if (size, rate) == second else rate) for size, rate in table.points
+        ]
+        table = replace(table, points=points)
+        fits = list(_fits(table.job, points))
+        miss, share, _ = min(fits)
+        near, without = min(_fits(table.job, points, least=0.0))[:2]
+        others = any(one <= 0.9 for _, one, _ in fits)
+        if share == 1 and near < miss < 3e-3 and without < 0.95 and others:
+            return table
+
+
+def _table(draw: random.Random, share: float, late: float) -> Table:
     """With a wait of `late` times a rank's compute."""
-    share = draw.randint(15, 85) / 100
     job = drawn_job(draw, draw.uniform(1.3, 2.2) * share)
     wait = round(late * job["batch"] / job["alone"], WAIT_DIGITS)
     node = job["network"]["per_node"]
@@ -117,13 +151,20 @@ def planted(job: dict[str, Any], points: Points) -> tuple[float, float]:
     return share, round(wait, WAIT_DIGITS)
 
 
-def _fits(job: dict[str, Any], points: Points) -> Iterator[tuple[float, float, float]]:
-    """For each share whose wait is not negative: by how much it misses the second point; both."""
+def _fits(
+    job: dict[str, Any], points: Points, least: float | None = None
+) -> Iterator[tuple[float, float, float]]:
+    """For each share whose wait is not negative: by how much it misses the second point; both.
+
+    With `least`, which is a mistake, other shares have this wait.
+    """
     (first, first_rate), (second, second_rate) = fitted_points(job, points)
     for percent in range(1, 101):
         share = percent / 100
         rest = first * job["batch"] / first_rate - step_seconds(job, first, share)
         wait = rest / math.log2(first)  # as the model then meets the first point
+        if wait < 0 and least is not None:
+            wait = least
         if wait >= 0:
             yield abs(images_per_s(job, second, share, wait) / second_rate - 1), share, wait
 

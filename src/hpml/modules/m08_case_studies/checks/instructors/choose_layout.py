@@ -30,6 +30,7 @@ from hpml.modules.m08_case_studies.checks.instructors._layout_model import (
 
 SEEN = 1e-2  # each mistake changes some call by so much
 SAMPLED = 4  # layouts of each model in the calls
+RARE = ("gathered:two", "level:block", "level:rest")  # mistakes that few layouts show
 
 Call = list[Any]  # the arguments: model, layout, or model, cluster, layout
 
@@ -68,13 +69,22 @@ def _calls(draw: random.Random, price: Callable[..., float], mistakes: Sequence[
     models = 0
     while unseen or models < 5:
         model, cluster = drawn_model(draw), drawn_cluster(draw)
-        if not models % 3:  # a block of 4 fits into a node of 6, but does not divide it
+        if unseen and unseen <= {*RARE}:  # a block of 3 does not divide a node of 8
+            model |= {"layers": 6, "heads": 24, "width": 24 * 64, "sequences": 48}
+            cluster |= {"per_node": 8, "ranks": 24}
+        elif not models % 3:  # a block of 4 fits into a node of 6, but does not divide it
             model |= {"heads": 24, "width": 24 * 64}
             cluster |= {"per_node": 6, "ranks": 24}
         legal = [
             one for one in layouts(model, cluster) if not math.isnan(price(model, cluster, one))
         ]
         fresh = [[model, cluster, one] for one in draw.sample(legal, min(SAMPLED, len(legal)))]
+        fresh += [
+            [model, cluster, one]
+            for wrong in sorted(unseen & {*RARE})
+            for one in legal
+            if abs(price(model, cluster, one, wrong) / price(model, cluster, one) - 1) > SEEN
+        ][:1]
         shown = {
             wrong
             for wrong in unseen

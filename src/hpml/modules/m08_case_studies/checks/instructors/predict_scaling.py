@@ -17,6 +17,7 @@ from hpml.modules.m08_case_studies.checks.instructors._bucketed_step import (
     ring_seconds,
 )
 from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import (
+    ENDS_WITH_COMPUTE,
     IN_THE_TEXT,
     NOTHING_LEFT,
     drawn_job,
@@ -24,6 +25,7 @@ from hpml.modules.m08_case_studies.checks.instructors._scaling_jobs import (
     planted,
     sizes,
     tables,
+    whole_rate,
 )
 
 # How long all gradients are under way, as a multiple of backward: hidden, even, exposed
@@ -65,11 +67,18 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
             "ring": ring,
             "whole": curve(one_bucket=True),
             "buckets": [
-                *([job, ranks] for job in (IN_THE_TEXT, NOTHING_LEFT) for ranks in (8, 5, 3)),
+                *(
+                    [job, ranks]
+                    for job in (IN_THE_TEXT, NOTHING_LEFT, ENDS_WITH_COMPUTE)
+                    for ranks in (8, 5, 3)
+                ),
                 *curve(one_bucket=False),
             ],
             "constants": constants,
-            "tables": [[table.job, table.points[::-1]] for table in (*tables(seed), hasty(seed))],
+            "tables": [
+                [table.job, table.points[::-1]]
+                for table in (*tables(seed), whole_rate(seed), hasty(seed))
+            ],
             "published": [[one.job, one.given, one.predicted_at] for one in published()],
         }
     ]
