@@ -276,8 +276,10 @@ check("lr_scaling")
 # The tensor that is given must not change: the caller may still need it. The library's own
 # collectives are not allowed here, because the exercise shows what is inside them.
 #
-# The check looks at three things. The sum, on every rank. The recorded calls: `send` and `recv` only.
-# And how many bytes each rank sends and receives, counted by the kernel at its link.
+# The check looks at four things. The sum, on every rank: a new tensor from each call. The tensor
+# that was given. The recorded calls: `send` and `recv` only (a `barrier`, which carries no data, is
+# let pass), to and from rank 0. And how many bytes each rank sends, counted by the kernel at its
+# link.
 #
 # *Before you start: four ranks, 1 MB each, a link of 1 Gbit/s for every rank. How long is each link
 # in use, in each direction? And how long does it take with eight ranks?*
