@@ -371,14 +371,16 @@ for rank in run.ranks:
 #
 # What you write is which part each rank sends and receives in each step:
 #
-# - The sum must stand in the tensor that was given; what is returned is not looked at. A second copy
-#   of all gradients would be too much memory. `tensor.view(-1)` is the same memory as one row, and so
-#   is each part that `tensor_split` cuts from it.
+# - The sum must stand in the tensor that was given; what is returned is not looked at. (In training,
+#   a second copy of all gradients takes memory that the model needs. The check does not count it.)
+#   `tensor.view(-1)` is the same memory as one row, and so is each part that `tensor_split` cuts
+#   from it.
 # - A part that is to be added needs a place to arrive in. That place is as long as the part.
 #
 # The check looks at four things. The sum, also where p does not divide the length, down to a tensor
-# without elements. Who sends to whom, in the recorded calls: one neighbour only. How many bytes each
-# rank sends, counted by the kernel: 2 (p−1)/p of the tensor's. And the time on links of 100 Mbit/s,
+# without elements. Who sends to whom, in the recorded calls: to the right neighbour only (a
+# `barrier`, which carries no data, is let pass). How many bytes each rank sends, counted by the
+# kernel: 2 (p−1)/p of the tensor's. And the time on links of 100 Mbit/s,
 # with 2 and with 3 ranks, for three tensors of 288 kB in a row: at most 1.25 times what so many bytes
 # take.
 #
