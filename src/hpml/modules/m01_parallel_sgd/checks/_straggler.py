@@ -5,12 +5,11 @@ the weights they are asked for are logged. Some elements of the weights are coun
 gradient is about -1 at its own counter, and by how much it is not, nobody can know before it is
 served. So the weights show which gradients are in them, and cannot have any before its time.
 
-In the stages "held" and "together" the server lets the straggler wait in each gradient until every other worker has
-computed as many gradients as the staleness bound then allows: 3, and 0, where all are in the same
-step. With a hidden barrier in the answer
-this never happens, and the engine reports a hang. In one gradient the straggler is held longer, so
-that workers that exceed the bound are detected: until nobody can go on before it does. A bound that
-is given up after a while has somebody wait with a deadline.
+In the stages "held" and "together" the server lets the straggler wait in each gradient until every
+other worker has computed as many gradients as the staleness bound then allows. With a hidden
+barrier in the answer this never happens, and the engine reports a hang. In one gradient the
+straggler is held longer, so that workers that exceed the bound are detected: until nobody can go on
+before it does. A bound that is given up after a while has somebody wait with a deadline.
 """
 
 import random

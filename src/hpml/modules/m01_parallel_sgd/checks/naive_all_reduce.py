@@ -64,7 +64,9 @@ def everybody_has_the_sum(run: Run) -> Problem | None:
     for rank, value in enumerate(run.values):
         for name, earlier in value["again"].items():
             if earlier:
-                seen = f"rank {rank}: the sum of {name} is in the tensor that held that of {earlier}"
+                seen = (
+                    f"rank {rank}: the sum of {name} is in the tensor that held that of {earlier}"
+                )
                 return Problem(seen, "again", "a new tensor from each call")
     for name, right in run.expected.items():
         tensors = [rank[name] for rank in run.inputs]
@@ -195,8 +197,8 @@ CHECK = Check(
         "input": "The caller still needs the tensor that it gave you: neither add to it nor "
         "receive into it, nor return it. total = tensor is only a second name for the same memory; "
         "tensor.clone() is a copy, and torch.empty_like(tensor) a place to receive into.",
-        "again": "Each call returns a tensor of its own: the caller may still need the sum that the "
-        "call before has returned. Make it within the function, with tensor.clone().",
+        "again": "Each call returns a tensor of its own: the caller may still need the sum that "
+        "the call before has returned. Make it within the function, with tensor.clone().",
         "collective": "That is one of the library's collectives, which hides the very thing to be "
         "seen here: who sends what to whom. dist.send, dist.recv, dist.isend and dist.irecv are "
         "enough.",
