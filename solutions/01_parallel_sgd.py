@@ -91,7 +91,8 @@ def efficiency(speedup: float, ranks: int) -> float:
 def serial_fraction(speedup: float, ranks: int) -> float:
     """The `serial` for which `strong_speedup(serial, ranks)` is the measured `speedup`.
 
-    `ranks` is at least 2. A speed-up beyond `ranks` gives a negative fraction: return it as it is.
+    `ranks` is at least 2. A speed-up beyond `ranks` gives a negative fraction, and one below 1 a
+    fraction above 1: return it as it is.
     """
     ### BEGIN SOLUTION
     return (1 / speedup - 1 / ranks) / (1 - 1 / ranks)
@@ -103,7 +104,7 @@ check("amdahl")
 
 # %% [markdown]
 # **Answer.** On the same batch 1 / (0.05 + 0.95/1000) = 19.6, and however many ranks there are, it
-# stays below 1/0.05 = 20. On the larger batch 0.05 + 0.95 · 1000 = 950.
+# stays below 1/0.05 = 20. On the larger batch 0.05 + 0.95 · 1000 = 950.05.
 #
 # Your functions, for a program that is 5 % serial. Where would you stop paying for more ranks, if the
 # problem stays as large as it is?
