@@ -23,8 +23,8 @@
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
 # cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
 # it can use what it defines; where two answers define the same name, the one that was run last
-# counts. The check runs the answer on 1, 2, 3 and 4 ranks, with new inputs each time, and reports
-# which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
+# counts. The check runs the answer with new inputs each time, formulas on one rank and the others on
+# 1, 2, 3 and 4, and reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
 # question to think about first; its answer is below the check.
 #
 # Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
@@ -474,9 +474,9 @@ for rank in run.ranks:
 #   shards are equally long, so that the mean over all samples is the mean over the ranks.
 #
 # Ranks communicate with `dist.send(tensor, dst=...)` and `dist.recv(tensor, src=...)`, or with `isend`
-# and `irecv`, and in no other way. The check counts bytes at each rank's link: in each step, each
-# worker receives one copy of the weights and sends one gradient. With one rank the server trains
-# alone.
+# and `irecv`, and in no other way: not by a `barrier` either. The check counts bytes at each rank's
+# link: in each step, each worker receives one copy of the weights and sends one gradient. (One copy
+# more, before the first step or after the last, is let pass.) With one rank the server trains alone.
 #
 # *Before you start: 64 ranks, weights of 100 MB. How many bytes does the server send in each step, and
 # how many does a worker? Which of the two decides how long a step takes?*
