@@ -24,8 +24,8 @@
 # cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
 # it can use what it defines; where two answers define the same name, the one that was run last
 # counts. The check runs the answer with new inputs each time, formulas on one rank and the others on
-# 1, 2, 3 and 4, and reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
-# question to think about first; its answer is below the check.
+# 1, 2, 3 and 4, and reports which claims hold. Check as often as you like; a wrong answer costs
+# nothing. *Before you start* is a question to think about first; its answer is below the check.
 #
 # Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
 #
