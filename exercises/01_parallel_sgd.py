@@ -10,9 +10,9 @@
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
 # cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
 # it can use what it defines; where two answers define the same name, the one that was run last
-# counts. The check runs the answer on 1, 2, 3 and 4 ranks, with new inputs each time, and reports
-# which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
-# question to think about first; its answer is below the check.
+# counts. The check runs the answer with new inputs each time, formulas on one rank and the others on
+# 1, 2, 3 and 4, and reports which claims hold. Check as often as you like; a wrong answer costs
+# nothing. *Before you start* is a question to think about first; its answer is below the check.
 #
 # Stuck? `check.hint()` in a cell of your own gives a hint, and each time the next one.
 #
@@ -77,7 +77,8 @@ def efficiency(speedup: float, ranks: int) -> float:
 def serial_fraction(speedup: float, ranks: int) -> float:
     """The `serial` for which `strong_speedup(serial, ranks)` is the measured `speedup`.
 
-    `ranks` is at least 2. A speed-up beyond `ranks` gives a negative fraction: return it as it is.
+    `ranks` is at least 2. A speed-up beyond `ranks` gives a negative fraction, and one below 1 a
+    fraction above 1: return it as it is.
     """
     # YOUR CODE HERE
     raise NotImplementedError()
@@ -88,7 +89,7 @@ check("amdahl")
 
 # %% [markdown]
 # **Answer.** On the same batch 1 / (0.05 + 0.95/1000) = 19.6, and however many ranks there are, it
-# stays below 1/0.05 = 20. On the larger batch 0.05 + 0.95 · 1000 = 950.
+# stays below 1/0.05 = 20. On the larger batch 0.05 + 0.95 · 1000 = 950.05.
 #
 # Your functions, for a program that is 5 % serial. Where would you stop paying for more ranks, if the
 # problem stays as large as it is?
@@ -254,8 +255,10 @@ check("lr_scaling")
 # The tensor that is given must not change: the caller may still need it. The library's own
 # collectives are not allowed here, because the exercise shows what is inside them.
 #
-# The check looks at three things. The sum, on every rank. The recorded calls: `send` and `recv` only.
-# And how many bytes each rank sends and receives, counted by the kernel at its link.
+# The check looks at four things. The sum, on every rank: a new tensor from each call. The tensor
+# that was given. The recorded calls: `send` and `recv` only (a `barrier`, which carries no data, is
+# let pass), to and from rank 0. And how many bytes each rank sends, counted by the kernel at its
+# link.
 #
 # *Before you start: four ranks, 1 MB each, a link of 1 Gbit/s for every rank. How long is each link
 # in use, in each direction? And how long does it take with eight ranks?*
@@ -336,14 +339,16 @@ for rank in run.ranks:
 #
 # What you write is which part each rank sends and receives in each step:
 #
-# - The sum must stand in the tensor that was given; what is returned is not looked at. A second copy
-#   of all gradients would be too much memory. `tensor.view(-1)` is the same memory as one row, and so
-#   is each part that `tensor_split` cuts from it.
+# - The sum must stand in the tensor that was given; what is returned is not looked at. (In training,
+#   a second copy of all gradients takes memory that the model needs. The check does not count it.)
+#   `tensor.view(-1)` is the same memory as one row, and so is each part that `tensor_split` cuts
+#   from it.
 # - A part that is to be added needs a place to arrive in. That place is as long as the part.
 #
 # The check looks at four things. The sum, also where p does not divide the length, down to a tensor
-# without elements. Who sends to whom, in the recorded calls: one neighbour only. How many bytes each
-# rank sends, counted by the kernel: 2 (p−1)/p of the tensor's. And the time on links of 100 Mbit/s,
+# without elements. Who sends to whom, in the recorded calls: to the right neighbour only (a
+# `barrier`, which carries no data, is let pass). How many bytes each rank sends, counted by the
+# kernel: 2 (p−1)/p of the tensor's. And the time on links of 100 Mbit/s,
 # with 2 and with 3 ranks, for three tensors of 288 kB in a row: at most 1.25 times what so many bytes
 # take.
 #
@@ -426,9 +431,9 @@ for rank in run.ranks:
 #   shards are equally long, so that the mean over all samples is the mean over the ranks.
 #
 # Ranks communicate with `dist.send(tensor, dst=...)` and `dist.recv(tensor, src=...)`, or with `isend`
-# and `irecv`, and in no other way. The check counts bytes at each rank's link: in each step, each
-# worker receives one copy of the weights and sends one gradient. With one rank the server trains
-# alone.
+# and `irecv`, and in no other way: not by a `barrier` either. The check counts bytes at each rank's
+# link: in each step, each worker receives one copy of the weights and sends one gradient. (One copy
+# more, before the first step or after the last, is let pass.) With one rank the server trains alone.
 #
 # *Before you start: 64 ranks, weights of 100 MB. How many bytes does the server send in each step, and
 # how many does a worker? Which of the two decides how long a step takes?*

@@ -67,8 +67,8 @@ check("hello_ranks")
 # rank 1 never does. Try it: put the call under `if dist.get_rank() == 0:`, run the answer cell and
 # check again.
 #
-# `def hello(number): return number` is right for one rank and for no more. That is why every answer
-# in this course is run on 1, 2, 3 and 4 ranks.
+# `def hello(number): return number` is right for one rank and for no more. That is why an answer
+# whose ranks communicate is run on 1, 2, 3 and 4 ranks.
 
 # %% [markdown]
 # ## `job_script`: ask for what a job needs

@@ -26,6 +26,11 @@ def test_the_sum_on_every_rank_passes():
     assert hints([60, 60, 60], [10, 20, 30]) == ["", ""]
 
 
+def test_the_texts_three_ranks_return_30():
+    assert expect([7, 20, 3], 3) == 30
+    assert hints([30, 30, 30], [7, 20, 3]) == ["", ""]
+
+
 def test_its_own_number_on_rank_0_alone_is_a_wrong_sum():
     assert hints([10, torch.ones(2)], [10, 20]) == ["sum", "sum"]
 

@@ -2,10 +2,13 @@
 
 import secrets
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 
+from hpml.answer import as_python
 from hpml.checks.contract import CannotJudge, Run
+from hpml.modules.m00_your_machine.checks import _sbatch as sbatch
 from hpml.modules.m00_your_machine.checks import _slurm_job as slurm_job
 from hpml.modules.m00_your_machine.checks import job_script
 from hpml.modules.m00_your_machine.checks._slurm_job import Part, Submission
@@ -158,6 +161,21 @@ def test_numbers_of_any_size_cost_the_judge_nothing(old, new, hint):
     problem = next(filter(None, (claim.judge(run) for claim in CHECK.claims[:3])))
     assert problem.hint == hint
     assert len(problem.message) < 6000
+
+
+def test_the_texts_first_part_of_job_4711_writes_to_the_log_that_the_text_names(solution):
+    answer = ModuleType("answer")
+    exec(as_python(solution("job_script")), vars(answer))
+    options = sbatch.read(answer.job_script("sweep", 3, 2, 1, 5, 4, "hostname")).options
+    log = sbatch.log_name(options["output"], name="sweep", array=4711, part=0, job=4712)
+    assert log == "sweep-4711_0.log"
+
+
+def test_a_job_of_one_part_and_one_of_more_than_a_day_are_in_every_draw():
+    for seed in range(20):
+        jobs = inputs(seed, 1)[0]
+        assert any(job["parts"] == 1 for job in jobs)
+        assert any(job["minutes"] > 24 * 60 for job in jobs)
 
 
 @pytest.mark.parametrize("value", [None, 3, ["#!/bin/bash"], b"#!/bin/bash"])

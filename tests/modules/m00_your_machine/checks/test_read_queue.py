@@ -9,18 +9,12 @@ from hpml.answer import as_python
 from hpml.checks.contract import Run
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
-from hpml.modules.m00_your_machine.checks.read_queue import (
-    _HEADER,
-    CHECK,
-    Accounted,
-    Queued,
-    cases,
-    drive,
-    inputs,
-)
+from hpml.modules.m00_your_machine.checks._slurm_tables import _HEADER, Accounted, Queued, cases
+from hpml.modules.m00_your_machine.checks.read_queue import CHECK, drive, inputs
 from hpml.ranks.evidence import Evidence, RankEvidence
 
-WRONG = wrong_answers.read(schedule.load(), "read_queue")
+COURSE = schedule.load()
+WRONG = wrong_answers.read(COURSE, "read_queue")
 SEEDS = range(40)
 
 # What squeue (SLURM 22.05) printed on a virtual cluster.
@@ -90,6 +84,24 @@ def test_what_there_is_to_find_in_a_few_jobs_is_counted_by_hand():
     assert case.failed() == ["5_0"]
 
 
+def test_the_texts_excerpt_has_used_the_node_hours_that_the_text_says(solution):
+    script = COURSE.module_of("read_queue").solution.with_suffix(".py")
+    text = (COURSE.root / script).read_text(encoding="utf-8")
+    excerpt = text.split("# ```\n")[1].replace("\n#\n", "\n\n")
+    squeue, sacct = re.sub("^# ", "", excerpt, flags=re.MULTILINE).split("\n\n")
+    assert squeue.startswith(_HEADER)
+    answer = ModuleType("answer")
+    exec(as_python(solution("read_queue")), vars(answer))
+    read = answer.read_queue(squeue, sacct, "wilhelmina")
+    assert read["waiting"] == {
+        "359955_[7-9%2]": "JobArrayTaskLimit",
+        "360138": "ReqNodeNotAvail, UnavailableNodes:n7",
+    }
+    assert f"{read['node_hours']:.1f}" == "141.3"
+    assert "28 minutes and 39 seconds: 141.3." in text
+    assert read["failed"] == ["359955_4"]
+
+
 def test_every_trap_is_in_every_set_of_jobs():
     for seed in SEEDS:
         given = inputs(seed, 1)[0]
@@ -102,6 +114,10 @@ def test_every_trap_is_in_every_set_of_jobs():
         assert re.search(r"\|\d-\d\d:", sacct)
         for text in ("CANCELLED by 1000", "RUNNING", "OUT_OF_MEMORY", "NODE_FAIL", ".batch|"):
             assert text in sacct
+        for text in ("DEADLINE", "PREEMPTED", "|fine_tune.v2|FAILED", "|batch|COMPLETED"):
+            assert text in sacct
+        assert found(seed)[-1]["waiting"] == {}
+        assert found(seed)[-1]["failed"] == []
 
 
 def test_what_there_is_to_find_passes_and_is_fresh():
@@ -116,14 +132,15 @@ def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
         assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
 
 
-@pytest.mark.parametrize("value", [None, 3, [], {}, [None], [{}, {}, {}], "text"])
+@pytest.mark.parametrize("value", [None, 3, [], {}, [None], [{}, {}, {}, {}], "text"])
 def test_what_is_no_such_dict_is_said(value):
     assert hints(value) == ["keys"] * 3
 
 
 def test_lists_and_numbers_of_another_kind_are_said():
     assert hints(found(0)[:1]) == ["keys"] * 3
-    odd = [{"waiting": [], "node_hours": "3", "failed": {"4_1"}}] * 3
+    assert hints([case | {"rows": 3} for case in found(0)]) == ["keys"] * 3
+    odd = [{"waiting": [], "node_hours": "3", "failed": {"4_1"}}] * 4
     assert hints(odd) == ["keys"] * 3
     assert hints([case | {"node_hours": 10**4000} for case in found(0)])[1] == "keys"
     assert hints([case | {"node_hours": float("nan")} for case in found(0)])[1] == "hours"

@@ -8,6 +8,7 @@ from hpml.allreduce import schedule
 from hpml.checks.contract import CannotJudge, Run
 from hpml.modules.m01_parallel_sgd.checks import alpha_beta
 from hpml.modules.m01_parallel_sgd.checks.alpha_beta import ALGORITHMS, CHECK, SIZES
+from hpml.predict.collectives import Cost, all_reduce_seconds
 from hpml.ranks.evidence import Evidence, Mark, RankEvidence
 
 NAIVE, TREE, RING, HALVING, CURVE = [claim.judge for claim in CHECK.claims]
@@ -22,6 +23,33 @@ def right(hand_made):
     said = CHECK.expect(inputs, 2)
     value = {"said": said, "terms": {}}
     return hand_made(CHECK, [value] * 2, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "gigabytes"),
+    [
+        ("naive", 2046, 2046.0),
+        ("tree", 20, 20.0),
+        ("ring", 2046, 1.998),
+        ("halving_doubling", 20, 1.998),
+    ],
+)
+def test_the_texts_1024_ranks_send_what_the_text_says(name, messages, gigabytes):
+    algorithm = ALGORITHMS[name]
+    assert all_reduce_seconds(algorithm, 4, 1024, Cost(1, 0)) == messages
+    assert all_reduce_seconds(algorithm, 1e9, 1024, Cost(0, 1e-9)) == pytest.approx(
+        gigabytes, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("nbytes", [1, 1e3, 1e9])
+@pytest.mark.parametrize("ranks", [2, 4, 16, 1024])
+def test_halving_doubling_is_never_slower_than_the_ring(nbytes, ranks):
+    took = [
+        all_reduce_seconds(algorithm, nbytes, ranks, Cost(1e-5, 1e-9, 1e-10))
+        for algorithm in ("halving-doubling", "ring")
+    ]
+    assert took[0] <= took[1] * (1 + 1e-9)
 
 
 def changed(run, name, change):

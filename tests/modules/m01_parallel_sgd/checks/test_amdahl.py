@@ -34,6 +34,12 @@ def test_a_problem_that_stays_is_never_faster_than_its_serial_part(serial, ranks
     assert laws.amdahl(1.0, ranks) == 1
 
 
+def test_the_texts_thousand_ranks_are_as_fast_as_the_text_says():
+    assert f"{laws.amdahl(0.05, 1000):.1f}" == "19.6"
+    assert laws.amdahl(0.05, 10**9) < 20
+    assert laws.gustafson(0.05, 1000) == pytest.approx(950.05)
+
+
 @given(fractions, ranks)
 def test_the_lectures_model_is_the_same_law(serial, ranks):
     model = Amdahl(serial, 1 - serial)
@@ -58,7 +64,7 @@ def test_the_estimate_undoes_the_law(serial, ranks):
 def test_every_mistake_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed, name):
     right = values(seed)
     calls = laws.inputs(seed, 1)[0][name]
-    for hint, formula in laws.MISTAKES[name].items():
+    for hint, formula in laws.MISTAKES[name]:
         wrong = right | {name: [formula(*call) for call in calls]}
         run = hand_made(exercise.CHECK, [wrong], seed=seed)
         found = {n: claim.judge(run) for n, claim in CLAIMS.items()}

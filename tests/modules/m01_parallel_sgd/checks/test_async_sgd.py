@@ -100,7 +100,7 @@ def test_whatever_the_schedule_a_server_that_keeps_the_rule_has_no_problems(worl
     assert problems(run_of(world, seed, pick=chance.choice)) == {}
 
 
-@pytest.mark.parametrize("stage", ["free", "held"])
+@pytest.mark.parametrize("stage", ["free", "held", "together"])
 @pytest.mark.parametrize("final", [None, torch.zeros(3), "weights"])
 def test_what_is_not_the_weights_is_told_so(with_value, stage, final):
     found = problems(with_value(run_of(3), 0, lambda value: final, stage))
@@ -120,7 +120,8 @@ def test_workers_that_compute_too_little_or_nothing_are_found(with_ranks):
 
     run = run_of(2)
     assert problems(with_ranks(run, change, "free")) == {"applied": "steps"}
-    assert problems(with_ranks(run, change, "held"))["goes on"] == "steps"
+    for stage in ("held", "together"):
+        assert problems(with_ranks(run, change, stage))["goes on"] == "steps"
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -3.0, 1.0 / 3.0, 99.0])
@@ -163,6 +164,24 @@ def test_a_stage_that_ends_for_another_reason_says_so(kind):
     told = replace(run.stages["held"], diagnosis=Diagnosis(kind, "rank 1 raised ValueError"))
     run = replace(run, stages={**run.stages, "held": told})
     assert set(problems(run).values()) == {kind}
+
+
+def test_the_texts_workers_compute_three_gradients_and_wait_for_the_first_of_the_third():
+    assert straggler.allowed(0, staleness=2) == 3
+
+
+@pytest.mark.parametrize("world_size", [3, 4])
+def test_with_a_staleness_of_0_a_round_is_a_step_with_the_sum_of_the_gradients(world_size):
+    run = run_of(world_size)
+    ranks = run.inputs["together"]
+    assert ranks[0]["staleness"] == 0
+    weights = ranks[0]["weights"]
+    for step in range(straggler.STEPS):
+        gradients = [
+            straggler.gradient_of(ranks, rank, step, weights) for rank in range(1, world_size)
+        ]
+        weights = weights - straggler.LEARNING_RATE * sum(gradients)
+    assert torch.allclose(run.stages["together"].values[0], weights)
 
 
 def test_the_straggler_and_its_moment_change_from_draw_to_draw():

@@ -60,6 +60,19 @@ def test_rules_know_the_growth_of_the_batch_and_not_its_size(of):
     assert plays.scaled(four) == pytest.approx(times * plays.scaled(of))
 
 
+@pytest.mark.parametrize("batch", [32, 64])
+@pytest.mark.parametrize(("rule", "rate"), [("linear", "0.80"), ("sqrt", "0.28")])
+def test_the_texts_eight_ranks_have_the_rates_of_the_text(batch, rule, rate):
+    assert f"{plays.scaled(Setting(0.1, batch, 8, rule, 0)):.2f}" == rate
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_batch_occurs_twice_and_the_shortest_warm_ups_always(seed):
+    drawn = settings_of(seed)
+    assert len({of.batch_per_rank for of in drawn}) == len(drawn)
+    assert {0, 1} <= {of.warm_up_steps for of in drawn}
+
+
 @given(settings)
 def test_the_training_script_scales_by_the_same_rules(of):
     times = learning_rate.RULES[of.rule](of.ranks)

@@ -6,6 +6,7 @@ import pytest
 
 from hpml.checks.contract import CannotJudge
 from hpml.modules.m01_parallel_sgd.checks.naive_all_reduce import CHECK
+from hpml.predict.collectives import Cost, all_reduce_seconds
 
 SUM, INPUT, MESSAGES, TRAFFIC = [claim.judge for claim in CHECK.claims]
 
@@ -45,6 +46,30 @@ def test_what_is_made_of_no_ranks_tensors_is_reported(good, with_value, change):
 def test_the_result_is_no_second_name_of_the_input(good, with_value):
     shared = with_value(good, 1, lambda v: v | {"shared": v["shared"] | {"a vector": True}})
     assert INPUT(shared).hint == "input"
+
+
+@pytest.mark.parametrize(("ranks", "milliseconds"), [(4, 48), (8, 112)])
+def test_the_texts_megabyte_takes_as_long_on_the_link_of_rank_0(ranks, milliseconds):
+    took = all_reduce_seconds("naive", 1e6, ranks, Cost(alpha=0.0, beta=8 / 1e9))
+    assert took == pytest.approx(milliseconds / 1e3)
+
+
+def test_a_result_that_the_next_call_overwrites_is_told_so(good, with_value):
+    kept = {"a vector": "", "another vector": "a vector"}
+    problem = SUM(with_value(good, 1, lambda v: v | {"again": kept}))
+    assert problem.hint == "again"
+    assert "the sum of another vector is in the tensor that held that of a vector" in (
+        problem.message
+    )
+
+
+def test_who_adds_up_besides_rank_0_is_told_so(good, with_ranks):
+    def to_a_neighbour(rank):
+        sends = (replace(c, peer=1) if c.operation == "send" else c for c in rank.calls)
+        return replace(rank, calls=tuple(sends)) if rank.rank == 2 else rank
+
+    problem = TRAFFIC(with_ranks(good, to_a_neighbour))
+    assert (problem.message, problem.hint) == ("rank 2 sends to rank 1", "traffic")
 
 
 def test_collectives_are_told_by_the_ledger(good, with_ranks):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from hpml.allreduce import schedule
 from hpml.checks.contract import CannotJudge
 from hpml.modules.m01_parallel_sgd.checks._beside import IN_A_ROW, MOST_TIMES
 from hpml.modules.m01_parallel_sgd.checks._rounds import seconds
@@ -72,7 +73,7 @@ def test_a_good_run_has_no_problems(good):
 def test_lengths_are_of_all_kinds():
     for world_size in (2, 3, 4):
         inputs = CHECK.inputs(3, world_size)
-        lengths = {len(tensor) for tensor in inputs["odd"][0].values()}
+        lengths = {tensor.numel() for tensor in inputs["odd"][0].values()}
         assert {0, 1, world_size + 1} < lengths
         assert max(lengths) % world_size
         evenly = [tensor.numel() % world_size for tensor in inputs["even"][0]["tensors"].values()]
@@ -118,7 +119,7 @@ def test_every_element_of_every_long_tensor_counts(good, with_ranks, element):
 
 
 def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
-    name = list(good.inputs["odd"][0])[-1]
+    name = list(good.inputs["odd"][0])[-2]
 
     def last_element(tensor):
         tensor[-1] += 1
@@ -129,6 +130,12 @@ def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
     assert LENGTHS(both).hint == "order"
     raised = replace(good.stages["odd"], diagnosis=Diagnosis("raised", "rank 1 raised"))
     assert LENGTHS(replace(good, stages={**good.stages, "odd": raised})).hint == "raised"
+
+
+def test_rank_0_of_3_sends_and_receives_the_parts_that_the_text_names():
+    transfers = [transfer for step in schedule("ring", 3).steps for transfer in step]
+    assert [each.first for each in transfers if each.source == 0] == [0, 2, 1, 0]
+    assert [each.first for each in transfers if each.destination == 0] == [2, 1, 0, 2]
 
 
 def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
@@ -143,7 +150,9 @@ def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
 
         return with_ranks(good, of_rank, "even")
 
-    assert "2 of the ranks only" in RING(sending_to("11", "00", "00")).message
+    turned = RING(sending_to("11", "00", "00"))
+    assert (turned.message, turned.expected) == ("rank 1 sends to rank 0", "rank 2")
+    assert RING(sending_to("22", "00", "11")).message == "rank 0 sends to rank 2"
     assert "rank 0 sends to the ranks 1 and 2" in RING(sending_to("12", "02", "01")).message
     assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "neighbours"
 

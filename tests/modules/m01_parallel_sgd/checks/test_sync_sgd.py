@@ -21,7 +21,7 @@ def right(world_size, seed=SEED):
     expected = exercise.expect(exercise.inputs(seed, world_size), world_size)
     return [
         {
-            "start": inputs[0]["own"].clone(),
+            **{start: inputs[0][own].clone() for own, start in exercise.STARTS.items()},
             "after": {kind: list(expected[kind]["after"]) for kind in exercise.KINDS},
         }
         for _ in range(world_size)
@@ -59,8 +59,23 @@ def test_a_step_of_all_ranks_is_that_of_one_with_all_samples():
     weights = inputs[0]["shared"].clone().requires_grad_()
     x, y = together
     ((x @ weights - y).square() / 2).mean().backward()
-    expected = weights.detach() - exercise.LEARNING_RATE * weights.grad
-    assert not difference(exercise.big_batch(inputs[0]["shared"], shards), expected, 1e-12)
+    rate = exercise.RATES[1]
+    expected = weights.detach() - rate * weights.grad
+    assert not difference(exercise.big_batch(inputs[0]["shared"], shards, rate), expected, 1e-12)
+
+
+def test_the_texts_gradients_of_30_and_10_samples_are_one_of_2():
+    zero = torch.zeros(1, dtype=torch.float64)
+
+    def shard(samples, mean):
+        x = torch.ones(samples, 1, dtype=torch.float64)
+        return [x, torch.full((samples,), -float(mean), dtype=torch.float64)]
+
+    shards = [shard(30, 1), shard(10, 5)]
+    alone = [-exercise.big_batch(zero, [one], 1.0).item() for one in shards]
+    assert alone == [1, 5]
+    assert -exercise.big_batch(zero, shards, 1.0).item() == 2
+    assert (sum(alone) / 2, sum(alone)) == (3, 6)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -92,12 +107,15 @@ def test_usual_mistakes_are_far_from_the_truth_and_from_each_other(
 
 def test_no_shard_and_no_start_is_like_another():
     inputs = exercise.draw(SEED, 4) + exercise.draw(SEED + 1, 4)
-    starts = {tuple(rank["own"].tolist()) for rank in inputs}
-    assert len(starts) == 8
+    starts = {tuple(rank[own].tolist()) for rank in inputs for own in exercise.STARTS}
+    assert len(starts) == 16
     lengths = [len(rank["shards"][UNEVEN][0][1]) for rank in inputs[:4]]
     assert len(set(lengths)) == 4
     lacking = [[len(y) for _, y in rank["shards"][LACKING]] for rank in inputs[:4]]
-    assert lacking.count([0, 0]) == 1
+    # One has none, and then all but one
+    assert [[lengths[step] for lengths in lacking].count(0) for step in (0, 1)] == [1, 3]
+    assert [0, 0] in lacking
+    assert [rank["shards"][UNEVEN][1][1].numel() for rank in inputs[:4]].count(1) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,6 +124,7 @@ def test_no_shard_and_no_start_is_like_another():
         (lambda value: {}, {}),
         (lambda value: {"start": None}, {"start": "types"}),
         (lambda value: {"start": value["start"].float()}, {"start": "no_sync"}),
+        (lambda value: {"start, again": value["start"]}, {"start": "kept"}),
         (
             lambda value: {"after": value["after"] | {EVEN: [None]}},
             {EVEN: "types", "samples": "types"},
@@ -152,8 +171,10 @@ def test_samples_are_more_than_the_budget_for_gradients():
         for rank in exercise.inputs(SEED, world_size)[exercise.FILLED]:
             samples = [t for kind in rank["shards"].values() for shard in kind for t in shard]
             nbytes = sum(8 * tensor.numel() for tensor in samples)
-            most = exercise.LARGEST * (exercise.STEPS * len(exercise.KINDS[:2]) + 1)
+            of_y = sum(8 * tensor.numel() for tensor in samples if tensor.dim() == 1)
+            most = exercise.LARGEST * (exercise.STEPS * len(exercise.KINDS[:2]) + 2)
             assert nbytes > 1.5 * most
+            assert of_y > 1.25 * most
 
 
 def test_one_rank_may_do_without_communication(hand_made):

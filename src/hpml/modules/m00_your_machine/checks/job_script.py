@@ -27,12 +27,15 @@ echo "{word} ${{SLURM_ARRAY_TASK_ID-none}} ${{SLURM_PROCID-none}} ${{SLURMD_NODE
 
 
 def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
-    """The jobs to write scripts for. A job's numbers are all different; the last job is run."""
+    """The jobs to write scripts for: two whose numbers are all different, one of one node and one
+    part for more than a day, and one that is run."""
     rng = random.Random(seed)
     jobs = []
-    for _ in range(3):
+    for _ in range(2):
         nodes, tasks, cpus, parts = rng.sample(range(2, 10), 4)
         jobs.append(_job(rng, nodes, tasks, cpus, rng.randrange(10, 180), parts))
+    tasks, cpus = rng.sample(range(2, 10), 2)
+    jobs.append(_job(rng, 1, tasks, cpus, rng.randrange(1500, 6000), 1))
     tasks, cpus = rng.choice([(1, 2), (2, 1)])
     jobs.append(_job(rng, 2, tasks, cpus, rng.randrange(3, 9), 2))
     return [jobs]
@@ -311,9 +314,9 @@ CHECK = Check(
         "ntasks": "--ntasks counts tasks over all nodes. To have the same number on each of them, "
         "ask for --ntasks-per-node.",
         "time": "A number alone is minutes. With one colon it is minutes:seconds, and only with "
-        "two hours:minutes:seconds: 00:30 is half a minute.",
+        "two hours:minutes:seconds: 00:30 is half a minute. Days stand before a dash: 1-02:00:00.",
         "array": "--array=0-3 is four parts, 0, 1, 2 and 3: both ends count, and the first is 0 "
-        "here. --array=4 is one part, whose number is 4.",
+        "here. --array=4 is one part, whose number is 4. An array may have one part, 0.",
         "log": "In --output, %A is the array's job number, the same for all parts, and %a the "
         "number of the part. %x is the name that --job-name gives. %j is another number for each "
         "part, and without %a all of them write into one file.",

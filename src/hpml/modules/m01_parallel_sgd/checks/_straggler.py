@@ -5,11 +5,11 @@ the weights they are asked for are logged. Some elements of the weights are coun
 gradient is about -1 at its own counter, and by how much it is not, nobody can know before it is
 served. So the weights show which gradients are in them, and cannot have any before its time.
 
-In the stage "held" the server lets the straggler wait in each gradient until every other worker has
-computed as many gradients as the staleness bound then allows. With a hidden barrier in the answer
-this never happens, and the engine reports a hang. In one gradient the straggler is held longer, so
-that workers that exceed the bound are detected: until nobody can go on before it does. A bound that
-is given up after a while has somebody wait with a deadline.
+In the stages "held" and "together" the server lets the straggler wait in each gradient until every
+other worker has computed as many gradients as the staleness bound then allows. With a hidden
+barrier in the answer this never happens, and the engine reports a hang. In one gradient the
+straggler is held longer, so that workers that exceed the bound are detected: until nobody can go on
+before it does. A bound that is given up after a while has somebody wait with a deadline.
 """
 
 import random
@@ -71,7 +71,11 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
             for rank in range(world_size)
         ]
 
-    return {"free": ranks(1, held=False), "held": ranks(3, held=True)}
+    return {
+        "free": ranks(1, held=False),
+        "held": ranks(3, held=True),
+        "together": ranks(0, held=True),
+    }
 
 
 def allowed(number: int, staleness: int) -> int:

@@ -110,7 +110,8 @@ CHECK = Check(
         "ranks. The speed-up was measured on a problem that stayed: solve Amdahl's law.",
         "parallel_share": "That is the parallel fraction. The two add up to 1.",
         "clamped": "A negative result is news: more than p times as fast on p ranks (each rank's "
-        "part may have begun to fit into its cache, say). Return what the formula gives.",
+        "part may have begun to fit into its cache, say). So is one above 1: p ranks were slower "
+        "than one. Return what the formula gives.",
         "types": "Return a plain float: a number, no tensor and no text.",
         "raised": "Every call has ranks >= 1 and a serial fraction from 0 to 1, both ends "
         "included; serial_fraction is asked for 2 ranks and more.",

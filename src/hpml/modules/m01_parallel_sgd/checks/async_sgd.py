@@ -31,6 +31,7 @@ from hpml.ranks.evidence import Evidence
 
 TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
 # Hints for a server that steps otherwise: what its workers compute on then follows from that
+HELD = ("held", "together")  # stages with a straggler
 OF_THE_SERVER = ("mean", "lost", "twice", "sign")
 
 
@@ -43,8 +44,12 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
 
 
 def stalled(run: Run) -> Problem | None:
-    """Why the stage "held" did not finish; None if it did."""
-    evidence, of = run.stages["held"], run.inputs["held"][0]
+    """Why a stage with a straggler did not finish; None if all did."""
+    return next(filter(None, (stalled_in(run, stage) for stage in HELD)), None)
+
+
+def stalled_in(run: Run, stage: str) -> Problem | None:
+    evidence, of = run.stages[stage], run.inputs[stage][0]
     if evidence.diagnosis is None:
         return None
     straggler = evidence.ranks[of["straggler"]]
@@ -66,7 +71,8 @@ def stalled(run: Run) -> Problem | None:
 
 def goes_on(run: Run) -> Problem | None:
     # The straggler was held until the others had gone on: no stall is the proof.
-    return stalled(run) or computed_all(run.stages["held"])
+    counted = (computed_all(run.stages[stage]) for stage in HELD)
+    return stalled(run) or next(filter(None, counted), None)
 
 
 def computed_all(evidence: Evidence) -> Problem | None:
@@ -180,7 +186,10 @@ CHECK = Check(
     not_allowed=(REMOTE_CALLS,),
     inputs=inputs,
     expect=expect,
-    stages=(Stage("free", drive, serve=serve), Stage("held", drive, dies=True, serve=serve)),
+    stages=(
+        Stage("free", drive, serve=serve),
+        *(Stage(stage, drive, dies=True, serve=serve) for stage in HELD),
+    ),
     claims=(
         Claim("while one worker is held up, the others go on", 5, goes_on),
         Claim("every gradient is applied, once and whole", 4, applied_once),
@@ -203,7 +212,8 @@ CHECK = Check(
         "only once every worker has at least c - staleness. When the slowest has caught up, "
         "several workers may get weights at once.",
         "stale": "These weights are too old even for the worker itself: it has to receive the "
-        "server's weights in each step, before it computes.",
+        "server's weights in each step, before it computes. And the server sends those that its "
+        "step has led to, not those before the step.",
         "own_weights": "The worker came with weights of its own, and the server's count: receive "
         "them before each gradient, the first one as well, and compute it on them.",
         "protocol": "What arrives at a worker is not what the server had. Do the sender and the "

@@ -201,7 +201,8 @@ CHECK = Check(
         "should end where scaled_rate says.",
         "ramp": "Three values fix it: step 0 has base_rate, step warm_up_steps and all later ones "
         "have the scaled rate, and between them each step adds the same amount. Is it a "
-        "whole-number division that loses the fraction?",
+        "whole-number division that loses the fraction? With one warm-up step, step 0 has "
+        "base_rate and step 1 the scaled rate.",
         "types": "Return a plain float: a number, no tensor and no text.",
         "raised": "Start from the exception: it names a line of your answer. If it divides by "
         "zero: warm_up_steps may be 0, and then there is no warm-up.",

@@ -27,6 +27,9 @@ def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
     return [
         {
             "a vector": draw_tensor(draw, torch.float32, length),
+            # Like the first: a result that is kept and used again would be overwritten
+            "another vector": draw_tensor(draw, torch.float32, length),
+            "a number": draw_tensor(draw, torch.float64),
             "a matrix of float64": draw_tensor(draw, torch.float64, 4, 7),
             "a tensor of int64": draw_tensor(draw, torch.int64, 2, 3, 5),
             "400 kB": draw_tensor(draw, torch.float32, LONG),
@@ -36,15 +39,21 @@ def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Each tensor's sum, and the tensor itself after the call."""
-    sums, left, shared = {}, {}, {}
+    """Each tensor's sum and the tensor itself, after the last call. `shared`: is the sum the tensor
+    that went in? `again`: the name of another tensor whose sum is the same memory, or ""."""
+    sums, left, shared, again = {}, {}, {}, {}
     for name, tensor in inputs.items():
         mark(name)
         given = tensor.clone()
         got = answer.naive_all_reduce(given)
+        place = got.data_ptr() if isinstance(got, torch.Tensor) else None
+        again[name] = next(
+            (n for n, t in sums.items() if isinstance(t, torch.Tensor) and t.data_ptr() == place),
+            "",
+        )
         sums[name], left[name] = got, given
-        shared[name] = isinstance(got, torch.Tensor) and got.data_ptr() == given.data_ptr()
-    return {"sums": sums, "left": left, "shared": shared}
+        shared[name] = place == given.data_ptr()
+    return {"sums": sums, "left": left, "shared": shared, "again": again}
 
 
 def expect(inputs: list[dict[str, torch.Tensor]], world_size: int) -> dict[str, torch.Tensor]:
@@ -52,6 +61,13 @@ def expect(inputs: list[dict[str, torch.Tensor]], world_size: int) -> dict[str, 
 
 
 def everybody_has_the_sum(run: Run) -> Problem | None:
+    for rank, value in enumerate(run.values):
+        for name, earlier in value["again"].items():
+            if earlier:
+                seen = (
+                    f"rank {rank}: the sum of {name} is in the tensor that held that of {earlier}"
+                )
+                return Problem(seen, "again", "a new tensor from each call")
     for name, right in run.expected.items():
         tensors = [rank[name] for rank in run.inputs]
         for rank, value in enumerate(run.values):
@@ -127,6 +143,10 @@ def rank_0_has_the_traffic(run: Run) -> Problem | CannotJudge | None:
                 hint,
                 f"{share} times, through rank 0",
             )
+        for call in rank.calls:
+            if rank.rank and call.operation == "send" and call.peer not in (0, None):
+                seen = f"rank {rank.rank} sends to rank {call.peer}"
+                return Problem(seen, "traffic", "rank 0, which adds up")
         if rank.traffic is not None and rank.traffic.sent_bytes < share * each / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
             return Problem(f"{sent}: the tensors cannot be among them", "alone")
@@ -177,6 +197,8 @@ CHECK = Check(
         "input": "The caller still needs the tensor that it gave you: neither add to it nor "
         "receive into it, nor return it. total = tensor is only a second name for the same memory; "
         "tensor.clone() is a copy, and torch.empty_like(tensor) a place to receive into.",
+        "again": "Each call returns a tensor of its own: the caller may still need the sum that "
+        "the call before has returned. Make it within the function, with tensor.clone().",
         "collective": "That is one of the library's collectives, which hides the very thing to be "
         "seen here: who sends what to whom. dist.send, dist.recv, dist.isend and dist.irecv are "
         "enough.",

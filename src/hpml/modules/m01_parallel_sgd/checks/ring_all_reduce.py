@@ -64,6 +64,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
             f"{length} element{'s' * (length != 1)}": draw_tensor(draw, dtypes[k % 3], length)
             for k, length in enumerate(lengths)
         }
+        | {"a number": draw_tensor(draw, torch.float64)}
         for _ in range(world_size)
     ]
     messages = [{"bound": rank["bound"]} for rank in even]
@@ -87,11 +88,12 @@ def messages(inputs: dict[str, Any]) -> None:
 def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Reduce short and long tensors; some of the long ones are timed."""
     after = in_place(answer, inputs["tensors"])
-    first, rest = inputs["long"][0].clone(), inputs["long"][1:]
-    mark(f"{len(first)} elements")
+    # A matrix of one row, so that its rows cannot be its parts
+    first, rest = inputs["long"][:1].clone(), inputs["long"][1:]
+    mark(f"a matrix of 1 row and {first.numel()} columns")
     answer.ring_all_reduce(first)
     timed = time_over_link(answer.ring_all_reduce, rest)
-    return {"after": after, "long": [first, *timed]}
+    return {"after": after, "long": [first.flatten(), *timed]}
 
 
 def odd(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -196,7 +198,6 @@ def collectives(run: Run) -> Problem | None:
 def round_the_ring(run: Run) -> Problem | None:
     if problem := collectives(run):
         return problem
-    following = {}
     for rank in run.stages["even"].ranks:
         peers = {call.peer for call in sends_of(rank) if call.peer is not None}
         if run.world_size > 1 and not peers:
@@ -204,13 +205,10 @@ def round_the_ring(run: Run) -> Problem | None:
         if len(peers) > 1:
             ranks = " and ".join(map(str, sorted(peers)))
             return Problem(f"rank {rank.rank} sends to the ranks {ranks}", "neighbours")
-        following[rank.rank] = peers.pop() if peers else 0
-    at, met = 0, set()
-    while at not in met:
-        met.add(at)
-        at = following[at]
-    if len(met) < run.world_size:
-        return Problem(f"what rank 0 sends comes by {len(met)} of the ranks only", "neighbours")
+        right = (rank.rank + 1) % run.world_size
+        if peers and peers != {right}:
+            seen = f"rank {rank.rank} sends to rank {peers.pop()}"
+            return Problem(seen, "neighbours", f"rank {right}")
     return None
 
 
@@ -359,7 +357,8 @@ CHECK = Check(
         "collective": "That is one of the library's collectives, and how it is done is what you "
         "write here. exchange, which is given, is enough.",
         "whole": "The whole tensor goes round the ring: p-1 times n bytes from each rank. Cut it "
-        "into p parts, one for each rank to be added up at, and send one part in each step.",
+        "into p parts, one for each rank to be added up at, and send one part in each step. A "
+        "matrix is cut by its elements and not by its rows: tensor.view(-1) has all in one row.",
         "bytes": "Count one rank's bytes: p-1 steps to add up, p-1 steps to hand round, a p-th of "
         "the tensor in each. Is there a step too many, or a part that is sent twice?",
         "turns": "Some ranks receive while others send, and then the other way round: each link is "

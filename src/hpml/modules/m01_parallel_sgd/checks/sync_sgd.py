@@ -22,13 +22,14 @@ from hpml.ranks import mark
 
 FEATURES = 6
 STEPS = 2  # of each kind of shards
-LEARNING_RATE = 0.25
+RATES = (0.25, 0.125)  # learning rates of these steps
 TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
 PICKLED = 512  # bytes of a gradient and a count as an object; as a tensor, they are 56
 LARGEST = 4 * PICKLED  # bytes per rank and step: a few gradients, but no samples
 ADDED_UP = ("sum", "means", "twice")  # hints for weights that no rank has from its samples alone
 KINDS = ("shards of one length", "shards of different lengths", "a rank without samples")
 FILLED, LACKING = "ranks with samples", KINDS[2]  # stages
+STARTS = {"own": "start", "own, again": "start, again"}  # what start is given, and its value
 ROUNDING = 1e-6  # where weights differ by less than this from the right ones, it is float32's
 
 Shard = list[torch.Tensor]  # x float64 (n, FEATURES) and y float64 (n,)
@@ -45,9 +46,11 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def draw(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank: its own starting weights, weights that all share, and its shards.
+    """For each rank: its own starting weights, twice, weights that all share, and its shards.
 
     Shards have different distributions, so that the mean of the ranks' means is far from the mean.
+    Equal ones are so long that even their y are more bytes than gradients can be. In the second
+    step a shard may have one sample, and where one rank had no samples, only one has any.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -61,21 +64,25 @@ def draw(seed: int, world_size: int) -> list[dict[str, Any]]:
 
     laws = [3 * vector() for _ in range(world_size)]
     empty = int(torch.randint(0, world_size, (), generator=generator)) if world_size > 1 else None
+    lone = None if empty is None else (empty + 1) % world_size
     order = torch.randperm(world_size, generator=generator).tolist()
     uneven = [40 + 104 * place for place in order]
     lengths = {
-        KINDS[0]: [160] * world_size,
-        KINDS[1]: uneven,
-        KINDS[2]: [0 if rank == empty else length for rank, length in enumerate(uneven)],
+        KINDS[0]: [[1000] * world_size] * STEPS,
+        KINDS[1]: [uneven, [1 if length == min(uneven) else length for length in uneven]],
+        KINDS[2]: [
+            [length * (rank != empty) for rank, length in enumerate(uneven)],
+            [length * (lone in (rank, None)) for rank, length in enumerate(uneven)],
+        ],
     }
     shared = vector()
     return [
         {
-            "own": vector(),
+            **{own: vector() for own in STARTS},
             "shared": shared,
             "shards": {
-                kind: [shard(of_rank[rank], rank) for _ in range(STEPS)]
-                for kind, of_rank in lengths.items()
+                kind: [shard(of_step[rank], rank) for of_step in by_step]
+                for kind, by_step in lengths.items()
             },
         }
         for rank in range(world_size)
@@ -83,9 +90,14 @@ def draw(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What `start` returns for the rank's own weights; the weights after each step, by shards."""
-    mark("the start")
-    return {"start": answer.start(inputs["own"].clone()), **steps(answer, inputs)}
+    """What `start` returns for the rank's own weights, at two calls; the weights after each step,
+    by shards."""
+    found = {}
+    for own, start in STARTS.items():
+        mark(f"the {start}")
+        got = answer.start(inputs[own].clone())
+        found[start] = got.clone() if isinstance(got, torch.Tensor) else got
+    return found | steps(answer, inputs)
 
 
 def steps(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -95,8 +107,8 @@ def steps(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         mark(kind)
         weights = inputs["shared"].clone()
         after[kind] = []
-        for x, y in shards:
-            weights = answer.step(weights, x.clone(), y.clone(), LEARNING_RATE)
+        for (x, y), rate in zip(shards, RATES, strict=True):
+            weights = answer.step(weights, x.clone(), y.clone(), rate)
             after[kind].append(weights.clone() if isinstance(weights, torch.Tensor) else weights)
             if not isinstance(weights, torch.Tensor):
                 break
@@ -109,15 +121,16 @@ def gradient_sum(weights: torch.Tensor, shard: Shard) -> torch.Tensor:
     return x.T @ (x @ weights - y)
 
 
-def big_batch(weights: torch.Tensor, shards: Sequence[Shard]) -> torch.Tensor:
+def big_batch(weights: torch.Tensor, shards: Sequence[Shard], rate: float) -> torch.Tensor:
     """The weights after one step of one process that has all shards' samples."""
     samples = sum(len(y) for _, y in shards)
     total = sum(gradient_sum(weights, shard) for shard in shards)
-    return weights - LEARNING_RATE * total / samples
+    return weights - rate * total / samples
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """By kind of shards: the weights `after` each step, and those of usual mistakes in the first.
+    """By kind of shards: the weights `after` each step, `first_rate`: after the last one with the
+    rate of the first, and those of usual mistakes in the first.
 
     `means`: the ranks' means, divided by the ranks, or by the ranks with samples; `sum`: the means
     added up, or no division at all; `alone`: each rank's own step.
@@ -127,8 +140,8 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
         ranks = inputs[stage_of(kind)]
         steps = [[rank["shards"][kind][step] for rank in ranks] for step in range(STEPS)]
         weights, after = ranks[0]["shared"], []
-        for shards in steps:
-            weights = big_batch(weights, shards)
+        for shards, rate in zip(steps, RATES, strict=True):
+            before, weights = weights, big_batch(weights, shards, rate)
             after.append(weights)
         start = ranks[0]["shared"]
         filled = [shard for shard in steps[0] if len(shard[1])]
@@ -137,11 +150,12 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
         added: Any = sum(means)
 
         def stepped(gradient: torch.Tensor, start: torch.Tensor = start) -> torch.Tensor:
-            return start - LEARNING_RATE * gradient
+            return start - RATES[0] * gradient
 
         samples = sum(len(y) for _, y in filled)
         expected[kind] = {
             "after": after,
+            "first_rate": big_batch(before, steps[-1], RATES[0]),
             "mistakes": {
                 "sum": [stepped(added), stepped(totals)],
                 "means": [stepped(added / n) for n in (world_size, len(filled))],
@@ -158,18 +172,27 @@ def stage_of(kind: str) -> str:
 
 
 def starts_alike(run: Run) -> Problem | None:
-    given = [rank["own"] for rank in run.inputs[FILLED]]
+    problems = (wrong_start(run, own, start) for own, start in STARTS.items())
+    return next(filter(None, problems), None)
+
+
+def wrong_start(run: Run, own: str, start: str) -> Problem | None:
+    given = [rank[own] for rank in run.inputs[FILLED]]
     root, mean = given[0], torch.stack(given).mean(0)
+    first = run.inputs[FILLED][0]["own"]
     for rank, value in enumerate(run.stages[FILLED].values):
-        if found := difference(value["start"], root):
-            if not isinstance(value["start"], torch.Tensor):
+        got = value[start]
+        if found := difference(got, root):
+            if not isinstance(got, torch.Tensor):
                 return Problem(
                     f"what start returns on rank {rank} {found}", "types", found.expected
                 )
             seen = f"rank {rank} does not start from rank 0's weights: what start returns {found}"
-            if not difference(value["start"], given[rank]):
+            if own != "own" and not difference(got, first):
+                return Problem(f"{seen}, and is that of the call before", "kept")
+            if not difference(got, given[rank]):
                 return Problem(f"{seen}, and is its own", "no_sync")
-            averaged = not difference(value["start"], mean, TOLERANCE)
+            averaged = not difference(got, mean, TOLERANCE)
             otherwise = "no_sync" if rank else "made_up"
             return Problem(seen, "start_mean" if averaged else otherwise, found.expected)
     return None
@@ -210,6 +233,8 @@ def follows_the_big_batch(run: Run, kind: str) -> Problem | None:
                 hint = "nan"
             else:
                 hint = misconception(expected["mistakes"], got, right) if step == 0 else "start"
+                if step and not difference(got, expected["first_rate"], TOLERANCE):
+                    hint = "first_rate"
             return Problem(message, hint, found.expected)
     return None
 
@@ -237,23 +262,25 @@ def no_samples(run: Run) -> Problem | None:
 
 
 def samples_stay(run: Run) -> Problem | None:
-    """By the recorded calls of the launch in which all have samples: every step, and the start.
+    """By the recorded calls of every step, and of the start.
 
     Calls may be for show. That gradients have travelled, the weights show.
     """
     if run.world_size == 1:
         return None
-    steps = STEPS * len(KINDS[:2])
-    most = LARGEST * (steps + 1)
     for rank in run.stages[FILLED].ranks:
         if not rank.calls:
             return Problem(f"rank {rank.rank} has told the others nothing", "alone")
-        if (sent := sum(call.nbytes for call in rank.calls)) > most:
-            return Problem(
-                f"rank {rank.rank} put {sent} bytes into its calls; a gradient is "
-                f"{8 * FEATURES} bytes, and {steps} steps need no more than {most}",
-                "samples",
-            )
+    for stage, evidence in run.stages.items():
+        steps = STEPS * (len(KINDS[:2]) if stage == FILLED else 1)
+        most = LARGEST * (steps + len(STARTS) * (stage == FILLED))
+        for rank in evidence.ranks:
+            if (sent := sum(call.nbytes for call in rank.calls)) > most:
+                return Problem(
+                    f"{stage}: rank {rank.rank} put {sent} bytes into its calls; a gradient is "
+                    f"{8 * FEATURES} bytes, and {steps} steps need no more than {most}",
+                    "samples",
+                )
     problem = equal_shards(run)
     return None if problem is None or problem.hint in ADDED_UP else problem
 
@@ -289,6 +316,10 @@ CHECK = Check(
         "dist.broadcast.",
         "start_mean": "That is the mean of all starting weights. Rank 0's count: it may have "
         "loaded them from a file.",
+        "kept": "start may be called again: it returns rank 0's weights of that call, and nothing "
+        "that it has kept.",
+        "first_rate": "The first step is right, and this one was taken with the first one's rate. "
+        "Each call of step is given its own: learning_rate.",
         "sum": "Added up, and divided by too little or by nothing. The loss of the big batch is a "
         "mean over all samples of all ranks; with a sum, the learning rate grows with what was "
         "added up.",

@@ -34,31 +34,33 @@ RIGHT: dict[str, Formula] = {
     "efficiency": lambda speedup, ranks: speedup / ranks,
     "serial_fraction": karp_flatt,
 }
-# Usual mistakes, by the key of their hint
-MISTAKES: dict[str, dict[str, Formula]] = {
-    "strong_speedup": {
-        "swapped": lambda s, p: amdahl(1 - s, p),
-        "grows": gustafson,
-        "seconds": lambda s, p: s + (1 - s) / p,
-        "rounded": lambda s, p: round(amdahl(s, p)),
-    },
-    "weak_speedup": {
-        "swapped": lambda s, p: gustafson(1 - s, p),
-        "stays": amdahl,
-        "per_rank": lambda s, p: gustafson(s, p) / p,
-        "rounded": lambda s, p: round(gustafson(s, p)),
-    },
-    "efficiency": {
-        "percent": lambda speedup, p: 100 * speedup / p,
-        "of_all": lambda speedup, p: speedup,
-        "inverse": lambda speedup, p: p / speedup,
-    },
-    "serial_fraction": {
-        "no_serial": lambda speedup, p: 1 / speedup - 1 / p,
-        "weak_estimate": lambda speedup, p: (p - speedup) / (p - 1),
-        "parallel_share": lambda speedup, p: 1 - karp_flatt(speedup, p),
-        "clamped": lambda speedup, p: max(0.0, karp_flatt(speedup, p)),
-    },
+# Usual mistakes, each with the key of its hint
+MISTAKES: dict[str, list[tuple[str, Formula]]] = {
+    "strong_speedup": [
+        ("swapped", lambda s, p: amdahl(1 - s, p)),
+        ("grows", gustafson),
+        ("seconds", lambda s, p: s + (1 - s) / p),
+        ("rounded", lambda s, p: round(amdahl(s, p))),
+    ],
+    "weak_speedup": [
+        ("swapped", lambda s, p: gustafson(1 - s, p)),
+        ("stays", amdahl),
+        ("per_rank", lambda s, p: gustafson(s, p) / p),
+        ("rounded", lambda s, p: round(gustafson(s, p))),
+    ],
+    "efficiency": [
+        ("percent", lambda speedup, p: 100 * speedup / p),
+        ("of_all", lambda speedup, p: speedup),
+        ("inverse", lambda speedup, p: p / speedup),
+    ],
+    "serial_fraction": [
+        ("no_serial", lambda speedup, p: 1 / speedup - 1 / p),
+        ("weak_estimate", lambda speedup, p: (p - speedup) / (p - 1)),
+        ("parallel_share", lambda speedup, p: 1 - karp_flatt(speedup, p)),
+        ("clamped", lambda speedup, p: max(0.0, karp_flatt(speedup, p))),
+        ("clamped", lambda speedup, p: min(1.0, karp_flatt(speedup, p))),
+        ("clamped", lambda speedup, p: min(1.0, max(0.0, karp_flatt(speedup, p)))),
+    ],
 }
 
 
@@ -72,12 +74,17 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     ends = [[0.0, ranks[1]], [1.0, ranks[1]], [fractions[1], 1]]
     measured = [[p * draw.uniform(0.3, 0.9), p] for p in ranks]
     superlinear = [[p * draw.uniform(1.05, 1.3), p] for p in ranks[:2]]
+    slower = [[draw.uniform(0.5, 0.9), ranks[1]]]
+    fewest = [[draw.uniform(1.2, 1.8), 2]]
     return [
         {
             "strong_speedup": scaled + ends,
             "weak_speedup": scaled + ends,
             "efficiency": measured + superlinear + [[1.0, 1]],
-            "serial_fraction": measured + superlinear + [[float(ranks[0]), ranks[0]], [1.0, 5]],
+            "serial_fraction": [
+                *(measured + superlinear + slower + fewest),
+                *([float(ranks[0]), ranks[0]], [1.0, 5]),
+            ],
         }
     ]
 
@@ -88,8 +95,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
         name: {
             "right": [RIGHT[name](*call) for call in calls],
             "mistakes": [
-                (hint, [formula(*call) for call in calls])
-                for hint, formula in MISTAKES[name].items()
+                (hint, [formula(*call) for call in calls]) for hint, formula in MISTAKES[name]
             ],
         }
         for name, calls in inputs[0].items()

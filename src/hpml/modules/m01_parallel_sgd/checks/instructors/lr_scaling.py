@@ -61,24 +61,29 @@ AT: dict[str, Callable[[int, Setting], float]] = {
 
 
 def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
-    """Settings: both rules, few ranks and many, one rank, and no warm-up. `steps` of each are those
-    to ask for, in an order of their own: a rate is that of a step, whatever was asked for before.
+    """Settings: both rules, few ranks and many, one rank, a warm-up of one step, and none.
+
+    `steps` of each are those to ask for, one of them long after the warm-up, in an order of their
+    own: a rate is that of a step, whatever was asked for before.
     """
     draw = random.Random(seed)
     few, many = draw.randint(2, 8), draw.randint(40, 300)
-    batches = [n for n in (24, 32, 48, 64, 96, 128) if n not in (few, many)]
+    batches = [n for n in (16, 24, 32, 48, 64, 80, 96, 128, 160) if n not in (few, many)]
+    # All different, so that no rule can have them
+    batch = iter(draw.sample(batches, len(batches)))
 
     def setting(ranks: int, rule: str, warm_up_steps: int) -> dict[str, Any]:
         rate = draw.uniform(0.01, 0.2)
-        of = Setting(rate, draw.choice(batches), ranks, rule, warm_up_steps)
-        steps = range(warm_up_steps + AFTER)
+        of = Setting(rate, next(batch), ranks, rule, warm_up_steps)
+        steps = [*range(warm_up_steps + AFTER), draw.randint(100, 10_000)]
         return asdict(of) | {"steps": draw.sample(steps, len(steps))}
 
     # All different: a ramp in whole tenths is right at all steps of a warm-up of 5 or 10 steps
     long = draw.sample(range(5, 13), 4)
     pairs = [(ranks, rule) for ranks in (few, many) for rule in RULES]
     settings = [setting(*pair, steps) for pair, steps in zip(pairs, long, strict=True)]
-    return [[*settings, setting(1, RULES[0], 6), setting(few, RULES[1], 0)]]
+    shortest = [setting(many, RULES[0], 1), setting(few, RULES[1], 0)]
+    return [[*settings, setting(1, RULES[0], 6), *shortest]]
 
 
 def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
