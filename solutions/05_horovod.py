@@ -354,7 +354,8 @@ def read_timeline(text: str) -> dict[str, list[list[str]] | float]:
     try:
         events = json.loads(text)
     except json.JSONDecodeError:  # cut off: as far as the last event that another one follows
-        events = json.loads(text[: text.rfind("},") + 1] + "]")
+        end = text.rfind("},") + 1  # 0 if no event is whole
+        events = json.loads(text[:end] + "]") if end else []
 
     names, begun, phases = {}, defaultdict(list), []
     for event in events:

@@ -266,10 +266,9 @@ def _finding(name: str, out: _Writer, event: int | None = None, more: int = 0) -
     )
 
 
-def _without_events(name: str, out: _Writer) -> Planted:
-    """The timeline of a job that was killed at once: a whole event of metadata, and part of one."""
-    text = out.text[: out.text.index("},") + 20]
-    return Planted(name, text, True, frozenset(out.pids), (), (), frozenset())
+def _without_events(name: str, out: _Writer, length: int) -> Planted:
+    """The timeline of a job that was killed at once, so many characters of it."""
+    return Planted(name, out.text[:length], True, frozenset(out.pids), (), (), frozenset())
 
 
 _NAMES = [
@@ -305,7 +304,8 @@ def planted(seed: int) -> tuple[Planted, ...]:
         _finding("without its last bracket", gloo, last),
         _finding("cut while data travel", out, *_cut(out, while_travelling=True)),
         _finding("cut in the middle of an event", out, *_cut(out, while_travelling=False)),
-        _without_events("cut before the first phase", out),
+        _without_events("cut after an event that names a tensor", out, out.text.index("},") + 20),
+        _without_events("cut in the middle of its first event", out, 20),
     )
 
 
