@@ -506,18 +506,19 @@ check("one_f_one_b")
 #   ranks start from equal parameters.
 # - **Any optimizer of torch's** that updates each parameter by itself: Adam, SGD with momentum and so
 #   on. `params` is an iterable of parameters, such as the generator `model.parameters()`, or of
-#   groups: dicts with `params` and options.
+#   groups. A group is a dict of options and of `params`, an iterable of parameters too.
 # - **Owners.** Each parameter has one, from the beginning to the end. Give the next parameter to the
 #   rank that has the fewest **bytes** so far: then no rank has more than 1/W of all bytes and one
 #   parameter. A rank takes memory for the states of its own parameters only; it may own none.
 # - **Once each.** In a step, each parameter travels from its owner to the other ranks, once.
 # - **`param_groups`** is a list like the plain optimizer's, with all parameters. What is written
 #   there counts from the next step on: `optimizer.param_groups[0]["lr"] = 0.01`.
-#   `add_param_group(group)` adds a group later.
-# - **Not a `torch.optim.Optimizer`**: it has the methods below alone, without closures and
-#   `set_to_none`, and torch's schedulers refuse it; a new rate is written to `param_groups`.
+#   `add_param_group(group)` adds a group later; it may bring a rank its first parameter.
+# - **Not a `torch.optim.Optimizer`**: only the methods below are called, without closures and
+#   `set_to_none`. torch's schedulers refuse such a class; a new rate is written to `param_groups`.
 # - **`gathered_state_dict()`** is called on all ranks. On rank 0 it returns what the plain
-#   optimizer's `state_dict()` would be, elsewhere None.
+#   optimizer's `state_dict()` would be, elsewhere None. A parameter that was never updated has no
+#   entry in its `state`.
 #
 # *Before you start: a model has 1 billion parameters, in float32, and is trained with Adam on 8 ranks.
 # How many GB are parameters, gradients and moments on each rank, without and with your optimizer?*
@@ -536,8 +537,8 @@ class ZeroOptimizer:
 
     `params` are parameters, or groups: dicts with `params` and options. `optimizer_class` is a
     class of torch.optim, and `defaults` are its keyword arguments. `param_groups` is a list of
-    dicts, as a plain optimizer has it, with all parameters. It is not a torch.optim.Optimizer
-    itself: it has these methods alone, and no scheduler takes it.
+    dicts, as a plain optimizer has it, with all parameters. It need not be a torch.optim.Optimizer:
+    only these methods are called, and no scheduler takes it.
     """
 
     def __init__(self, params: Iterable, optimizer_class: type, **defaults) -> None:
