@@ -649,8 +649,8 @@ check("zero1")
 # - **`parameters()`** of your wrapper has the shards in place of the weights. After `synchronize()`
 #   each `grad` is the mean over the ranks, in its parameter's shape and dtype, so that any optimizer
 #   of torch's works.
-# - **Freed.** A rank never holds more than two whole weights: one that computes, and the next.
-#   Autograd saves what a layer needs for backward, and a weight is part of that. So it takes more than
+# - **Freed.** A rank holds a few whole weights at most. Two are enough: one that computes, and the
+#   next. Autograd saves what a layer needs for backward, and a weight is part of that. So it takes more than
 #   deleting your own reference: `torch.autograd.graph.saved_tensors_hooks` lets you save something
 #   else in place of a tensor, and make the tensor when backward asks for it.
 # - **Bytes.** A weight of n bytes is gathered twice and its gradient scattered once: each time,
@@ -668,9 +668,10 @@ check("zero1")
 # - **Prefetch.** While a layer computes, the gather of the next layer's weight is under way, in
 #   forward, and in backward in the reverse order. You may learn the order in the first step.
 # - **`compute_dtype`**, `torch.bfloat16` for example. A sharded weight travels in it, and its layer
-#   computes in it: inputs and bias are converted, and the output is converted back. The gradient
-#   travels in it too, and is added up in the shard's own dtype: master weights, gradients and
-#   optimizer states stay in float32. What is replicated does not change.
+#   computes in it: inputs and bias are converted (not tokens, which are integers), and the output is
+#   converted back. The gradient travels in it too, and is added up in the shard's own dtype: master
+#   weights, gradients and optimizer states stay in float32. What is replicated does not change, and
+#   its gradient is averaged in its own dtype.
 #
 # *Before you start: a layer's forward is over and you free its weight. Why may autograd not simply
 # keep it until backward?*

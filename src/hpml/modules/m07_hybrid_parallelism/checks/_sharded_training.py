@@ -95,6 +95,46 @@ def small_elements() -> list[int]:
     return [p.numel() for name, p in Net().named_parameters() if name not in sharded]
 
 
+class Projection(nn.Linear):
+    """A layer that is sharded like the class that it is made from."""
+
+
+class Words(nn.Embedding):
+    """Likewise."""
+
+
+class Kinds(nn.Module):
+    """What is sharded and what is not: as many elements as matter, a layer of each kind.
+
+    No two have alike as many elements, whole or in shards of up to 4 ranks. It computes nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear_1024 = nn.Linear(32, 32, bias=False)
+        self.linear_1023 = nn.Linear(31, 33, bias=False)
+        self.own_linear = Projection(35, 37, bias=False)
+        self.own_embedding = Words(43, 29)
+        self.with_bias = nn.Linear(1, 1301)
+        self.convolution = nn.Conv1d(19, 17, 5, bias=False)
+        self.table = nn.Parameter(torch.empty(53, 31))
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)  # equal on all ranks
+
+
+# Of each of its parameters: what it is, its elements, whether it is sharded
+KINDS = (
+    ("the weight of an nn.Linear", 1024, True),
+    ("the weight of an nn.Linear", 1023, False),
+    ("the weight of a subclass of nn.Linear", 35 * 37, True),
+    ("the weight of a subclass of nn.Embedding", 43 * 29, True),
+    ("the weight of an nn.Linear with a bias as large", 1301, True),
+    ("the bias of an nn.Linear", 1301, False),
+    ("the weight of an nn.Conv1d", 19 * 17 * 5, False),
+    ("a parameter that is no layer's", 53 * 31, False),
+)
+
+
 def script() -> list[str]:
     """What a rank's drive asks for in a step, in this order."""
     forward = [f"f{place}" for place in range(PLACES)]
@@ -148,7 +188,8 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Three steps of the drawn optimizer.
 
     Returns `start` and `after` the steps of COMPARED, gathered parameters by name; and of what
-    `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step.
+    `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step;
+    and of `Kinds`, wrapped, the elements of each parameter.
     """
     net = Net()
     net.load_state_dict(inputs["state"])
@@ -181,6 +222,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         "elements": [p.numel() for p in parameters],
         "trained": [p.requires_grad for p in parameters],
         "with_gradient": with_gradient,
+        "kinds": [p.numel() for p in answer.FullyShard(Kinds()).parameters()],
     }
 
 
@@ -277,35 +319,42 @@ def expect_large(batches: Sequence[torch.Tensor], world_size: int) -> list[dict[
 # The stage "half": weights travel and compute in bfloat16
 
 
-HALF_STEPS, DEEP, WIDTH, CLASSES = 2, 4, 192, 10
+HALF_STEPS, DEEP, WIDTH, CLASSES, VOCABULARY = 2, 4, 192, 10, 7
 HALF_RATE = 0.002  # updates far smaller than what bfloat16 can add to a weight
 
 
 class Residual(nn.Module):
-    """float32 (N, 192) -> (N, 10). `linear(layer, x)` computes a layer, by default itself."""
+    """float32 (N, 192) and int64 (N,) -> (N, 10). `computed(layer, x)` computes a layer, by default
+    itself."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.words = nn.Embedding(VOCABULARY, WIDTH)
         self.hidden = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(DEEP))
-        self.head = nn.Linear(WIDTH, CLASSES)
+        self.head = nn.Linear(WIDTH, CLASSES, bias=False)
 
     def forward(
         self,
         x: torch.Tensor,
-        linear: Callable[[nn.Module, torch.Tensor], torch.Tensor] = lambda layer, x: layer(x),
+        words: torch.Tensor,
+        computed: Callable[[nn.Module, torch.Tensor], torch.Tensor] = lambda layer, x: layer(x),
     ) -> torch.Tensor:
+        x = x + computed(self.words, words)
         for layer in self.hidden:
-            x = x + torch.tanh(linear(layer, x))
-        return linear(self.head, x)
+            x = x + torch.tanh(computed(layer, x))
+        return computed(self.head, x)
 
 
-def in_bfloat16(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
-    weight, bias = layer.weight.bfloat16(), layer.bias.bfloat16()
+def in_bfloat16(layer: nn.Linear | nn.Embedding, x: torch.Tensor) -> torch.Tensor:
+    weight = layer.weight.bfloat16()
+    if isinstance(layer, nn.Embedding):
+        return functional.embedding(x, weight).float()
+    bias = None if layer.bias is None else layer.bias.bfloat16()
     return functional.linear(x.bfloat16(), weight, bias).float()
 
 
 def half_inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank the same `state`, and the batches of each step: images, labels."""
+    """For each rank the same `state`, and the batches of each step: images, words, labels."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "half"))
         state = state_of(Residual())
@@ -313,7 +362,10 @@ def half_inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
     def batch() -> list[torch.Tensor]:
         images = torch.randn(BATCH, WIDTH, generator=draw)
-        return [images, torch.randint(0, CLASSES, (BATCH,), generator=draw)]
+        words, labels = (
+            torch.randint(0, n, (BATCH,), generator=draw) for n in (VOCABULARY, CLASSES)
+        )
+        return [images, words, labels]
 
     return [
         {"state": state, "batches": [batch() for _ in range(HALF_STEPS)]} for _ in range(world_size)
@@ -328,9 +380,9 @@ def train_half(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     wrapped = answer.FullyShard(net, torch.bfloat16)
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=HALF_RATE)
     first: dict[str, Any] = {}
-    for images, labels in inputs["batches"]:
+    for images, words, labels in inputs["batches"]:
         optimizer.zero_grad()
-        logits = wrapped(images)
+        logits = wrapped(images, words=words)
         functional.cross_entropy(logits, labels).backward()
         wrapped.synchronize()
         if not first:
@@ -349,8 +401,8 @@ def expect_half(ranks: Sequence[dict[str, Any]], world_size: int) -> dict[str, A
     for step in range(HALF_STEPS):
         optimizer.zero_grad()
         for rank in ranks:
-            images, labels = rank["batches"][step]
-            logits = net(images, in_bfloat16)
+            images, words, labels = rank["batches"][step]
+            logits = net(images, words, in_bfloat16)
             (functional.cross_entropy(logits, labels) / world_size).backward()
             if not step:
                 first.append(logits.detach())

@@ -12,7 +12,7 @@ import torch
 
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference, state_difference
-from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE, FULLY_SHARDED
 from hpml.modules.m07_hybrid_parallelism.checks._gathers import around_their_use, prefetched
 from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
@@ -21,9 +21,11 @@ from hpml.modules.m07_hybrid_parallelism.checks._sharded_training import (
     COMPARED,
     DEEP,
     HALF_STEPS,
+    KINDS,
     LAYERS,
     TIED,
     USES,
+    VOCABULARY,
     WIDE,
     WIDTH,
     drive,
@@ -82,6 +84,22 @@ def shards_are_parameters(run: Run) -> Problem | None:
             if trained and not there:
                 seen = f"on rank {rank}, a parameter of {n} elements has no gradient after"
                 return Problem(f"{seen} synchronize()", "no_gradient")
+    return shards_what_it_should(run)
+
+
+def shards_what_it_should(run: Run) -> Problem | None:
+    """Whether the wrapper shards what the text names, by kind and by elements, and nothing else."""
+    sizes = [math.ceil(n / run.world_size) if sharded else n for _, n, sharded in KINDS]
+    for rank, value in enumerate(run.stages["one model"].values):
+        left = Counter(value["kinds"])
+        for (what, n, sharded), size in zip(KINDS, sizes, strict=True):
+            if not left[size]:
+                how = "has no shard of" if sharded else "does not have, whole,"
+                seen = f"rank {rank}'s parameters() {how} {what} of {n} elements"
+                return Problem(seen, "kinds")
+            left[size] -= 1
+        if more := left.total():
+            return Problem(f"rank {rank}'s parameters() has {more} too many", "kinds")
     return None
 
 
@@ -194,7 +212,9 @@ def half_the_bytes(run: Run) -> Problem | CannotJudge | None:
     stage, world_size = run.stages.get("half"), run.world_size
     if stage is None:
         return None
-    sharded, small = DEEP * WIDTH * WIDTH + CLASSES * WIDTH, DEEP * WIDTH + CLASSES
+    if problem := fault(stage):
+        return problem
+    sharded, small = (DEEP * WIDTH + VOCABULARY + CLASSES) * WIDTH, DEEP * WIDTH
     # What is replicated travels in float32, and so does the state at the end, once.
     steps = 1.5 * all_reduce_bytes(world_size, 2 * sharded) + all_reduce_bytes(
         world_size, 4 * small
@@ -206,6 +226,8 @@ def half_the_bytes(run: Run) -> Problem | CannotJudge | None:
 def in_both_dtypes(run: Run) -> Problem | None:
     if "half" not in run.stages:
         return None
+    if problem := fault(run.stages["half"]):
+        return problem
     expected = run.expected["half"]
     start = run.inputs["half"][0]["state"]
     for rank, value in enumerate(run.stages["half"].values):
@@ -230,8 +252,12 @@ def in_both_dtypes(run: Run) -> Problem | None:
                 )
         if problem := computed_otherwise(of, value["logits"], expected["logits"][rank]):
             return problem
-        if added_in_half(value["gradients"], run.world_size):
+        if added_in_half(max(value["gradients"], key=torch.numel), run.world_size):
             return Problem(f"{of} gradients were added up in bfloat16", "added_in_half")
+        small = [one for one in value["gradients"] if one.numel() == WIDTH]
+        if len(small) == DEEP and added_in_half(torch.cat(small), run.world_size):
+            seen = f"{of} biases, which are replicated, have gradients that were added up in"
+            return Problem(f"{seen} bfloat16", "replicated_in_half")
     return None
 
 
@@ -245,10 +271,10 @@ def computed_otherwise(of: str, logits: Any, expected: torch.Tensor) -> Problem 
     return None
 
 
-def added_in_half(gradients: list[torch.Tensor], world_size: int) -> bool:
-    """Whether the largest shard's gradient, times the number of ranks, which is a power of two, is
-    in bfloat16 as it is."""
-    total = world_size * max(gradients, key=torch.numel)
+def added_in_half(gradient: torch.Tensor, world_size: int) -> bool:
+    """Whether a gradient, times the number of ranks, which is a power of two, is in bfloat16 as it
+    is."""
+    total = world_size * gradient
     total = total[total != 0]
     return bool((total == total.bfloat16().float()).double().mean() > REPRESENTABLE)
 
@@ -291,8 +317,13 @@ CHECK = Check(
     },
     stages=(
         Stage("one model", drive, link="10gbit", serve=serve),
+        # What raises here costs no points of STAGE_1
         Stage(
-            "half", train_half, world=lambda world: world if world in (2, 4) else 0, link="10gbit"
+            "half",
+            train_half,
+            world=lambda world: world if world in (2, 4) else 0,
+            link="10gbit",
+            dies=True,
         ),
         Stage(
             "large",
@@ -313,6 +344,9 @@ CHECK = Check(
         "your own.",
         "small": "A bias, a layer norm, a layer of few elements: a message costs its latency, and "
         "there is little to save. From 1024 elements on a weight is sharded.",
+        "kinds": "isinstance(layer, nn.Linear | nn.Embedding) holds for subclasses too. Of such a "
+        "layer it is the weight that is sharded, from 1024 elements on, 1024 among them. A bias, a "
+        "convolution's weight, a parameter of a module's own are replicated, however large.",
         "frozen": "requires_grad is a property of the parameter that you replace. Its shard has "
         "the same.",
         "no_gradient": "An optimizer reads p.grad of each shard. What arrives from the "
@@ -364,6 +398,8 @@ CHECK = Check(
         "bias. Its output goes back to the weight's own dtype.",
         "added_in_half": "What arrives are W parts in bfloat16. Convert them, then add: a sum in "
         "bfloat16 keeps 8 bits of it.",
+        "replicated_in_half": "What is replicated does not change with compute_dtype: its gradient "
+        "is averaged in its own dtype.",
         "mismatch": "Collectives have no names. All ranks gather in the same order: that of the "
         "layers, not that of sizes or of what is ready.",
         "hang": "Every rank takes part in every gather, also for a weight of which its shard is "
