@@ -221,7 +221,7 @@ check("tensor_parallel")
 # section 2.3). With p stages that take equal time, each rank idles for (p−1)/(m+p−1) of the time.
 #
 # `train_step` is called on every rank. Rank r has stage r of the model: its input comes from rank
-# r − 1, its output goes to rank r + 1. All tensors are float64. It is given
+# r − 1, its output goes to rank r + 1. Inputs and messages are float64. It is given
 #
 # - `stage`: this rank's layers. `stage(x)` is the forward pass of a micro-batch;
 # - `inputs`: on rank 0 a list of the micro-batches, on all others `None`;
@@ -246,7 +246,8 @@ check("tensor_parallel")
 # The check looks at gradients and losses over several steps, with 1 to 4 ranks, stages of different
 # depths, and more and fewer micro-batches than ranks; at messages; and at the order in which each
 # rank computes: `stage` reports each pass. How long the ranks would idle follows from the order, if a
-# backward pass takes twice as long as a forward pass. No time is measured.
+# backward pass takes twice as long as a forward pass. No time is measured, and any order that idles
+# no longer than GPipe's is right.
 #
 # *Before you start: 4 ranks, 8 micro-batches. The activations of how many micro-batches does rank 0
 # keep when the first gradient comes back, and how many does rank 3?*
@@ -270,7 +271,7 @@ def train_step(
     """This rank's part of a step: all forward passes, then all backward passes.
 
     Gradients of the batch's mean loss are left in the stage's parameters. Returns the loss on the
-    last rank, None on the others.
+    last rank; what the others return does not count.
     """
     # YOUR CODE HERE
     raise NotImplementedError()
@@ -307,8 +308,8 @@ check("gpipe")
 #
 # `train_step` is called as in `gpipe`, with the same arguments, and leaves the same gradients and the
 # same loss: with `shapes` on every rank, `inputs` on rank 0 and `targets` on the last one, lists of
-# one item for each micro-batch, all float64; the last micro-batch may be smaller. Again there are two
-# messages for each micro-batch at each border.
+# one item for each micro-batch. Inputs and messages are float64; the last micro-batch may be smaller.
+# Again there are two messages for each micro-batch at each border.
 #
 # One thing is new: neighbours now send to each other at the same time, one forward and one back.
 #
@@ -340,7 +341,7 @@ def train_step(
     """This rank's part of a step: warm-up, one forward and one backward in turn, cool-down.
 
     Gradients of the batch's mean loss are left in the stage's parameters. Returns the loss on the
-    last rank, None on the others.
+    last rank; what the others return does not count.
     """
     # YOUR CODE HERE
     raise NotImplementedError()
@@ -376,18 +377,19 @@ check("one_f_one_b")
 #   ranks start from equal parameters.
 # - **Any optimizer of torch's** that updates each parameter by itself: Adam, SGD with momentum and so
 #   on. `params` is an iterable of parameters, such as the generator `model.parameters()`, or of
-#   groups: dicts with `params` and options.
+#   groups. A group is a dict of options and of `params`, an iterable of parameters too.
 # - **Owners.** Each parameter has one, from the beginning to the end. Give the next parameter to the
 #   rank that has the fewest **bytes** so far: then no rank has more than 1/W of all bytes and one
 #   parameter. A rank takes memory for the states of its own parameters only; it may own none.
 # - **Once each.** In a step, each parameter travels from its owner to the other ranks, once.
 # - **`param_groups`** is a list like the plain optimizer's, with all parameters. What is written
 #   there counts from the next step on: `optimizer.param_groups[0]["lr"] = 0.01`.
-#   `add_param_group(group)` adds a group later.
-# - **Not a `torch.optim.Optimizer`**: it has the methods below alone, without closures and
-#   `set_to_none`, and torch's schedulers refuse it; a new rate is written to `param_groups`.
+#   `add_param_group(group)` adds a group later; it may bring a rank its first parameter.
+# - **Not a `torch.optim.Optimizer`**: only the methods below are called, without closures and
+#   `set_to_none`. torch's schedulers refuse such a class; a new rate is written to `param_groups`.
 # - **`gathered_state_dict()`** is called on all ranks. On rank 0 it returns what the plain
-#   optimizer's `state_dict()` would be, elsewhere None.
+#   optimizer's `state_dict()` would be, elsewhere None. A parameter that was never updated has no
+#   entry in its `state`.
 #
 # *Before you start: a model has 1 billion parameters, in float32, and is trained with Adam on 8 ranks.
 # How many GB are parameters, gradients and moments on each rank, without and with your optimizer?*
@@ -405,8 +407,8 @@ class ZeroOptimizer:
 
     `params` are parameters, or groups: dicts with `params` and options. `optimizer_class` is a
     class of torch.optim, and `defaults` are its keyword arguments. `param_groups` is a list of
-    dicts, as a plain optimizer has it, with all parameters. It is not a torch.optim.Optimizer
-    itself: it has these methods alone, and no scheduler takes it.
+    dicts, as a plain optimizer has it, with all parameters. It need not be a torch.optim.Optimizer:
+    only these methods are called, and no scheduler takes it.
     """
 
     def __init__(self, params: Iterable, optimizer_class: type, **defaults) -> None:
@@ -473,10 +475,10 @@ check("zero1")
 # - **`parameters()`** of your wrapper has the shards in place of the weights. After `synchronize()`
 #   each `grad` is the mean over the ranks, in its parameter's shape and dtype, so that any optimizer
 #   of torch's works.
-# - **Freed.** A rank never holds more than two whole weights: one that computes, and the next.
-#   Autograd saves what a layer needs for backward, and a weight is part of that. So it takes more than
-#   deleting your own reference: `torch.autograd.graph.saved_tensors_hooks` lets you save something
-#   else in place of a tensor, and make the tensor when backward asks for it.
+# - **Freed.** A rank holds a few whole weights at most. Two are enough: one that computes, and the
+#   next. Autograd saves what a layer needs for backward, and a weight is part of that. So it takes
+#   more than deleting your own reference: `torch.autograd.graph.saved_tensors_hooks` lets you save
+#   something else in place of a tensor, and make the tensor when backward asks for it.
 # - **Bytes.** A weight of n bytes is gathered twice and its gradient scattered once: each time,
 #   (W−1)/W · n leave a rank. Data parallelism sends 2 (W−1)/W · n, so this is 3/2 of it. With Gloo,
 #   `reduce_scatter_single` is an `all_reduce` of which a rank keeps its part, and sends twice that
@@ -492,9 +494,10 @@ check("zero1")
 # - **Prefetch.** While a layer computes, the gather of the next layer's weight is under way, in
 #   forward, and in backward in the reverse order. You may learn the order in the first step.
 # - **`compute_dtype`**, `torch.bfloat16` for example. A sharded weight travels in it, and its layer
-#   computes in it: inputs and bias are converted, and the output is converted back. The gradient
-#   travels in it too, and is added up in the shard's own dtype: master weights, gradients and
-#   optimizer states stay in float32. What is replicated does not change.
+#   computes in it: inputs and bias are converted (not tokens, which are integers), and the output is
+#   converted back. The gradient travels in it too, and is added up in the shard's own dtype: master
+#   weights, gradients and optimizer states stay in float32. What is replicated does not change, and
+#   its gradient is averaged in its own dtype.
 #
 # *Before you start: a layer's forward is over and you free its weight. Why may autograd not simply
 # keep it until backward?*
@@ -583,7 +586,8 @@ check("fsdp")
 #
 # - **`enter(x)`** is x; its gradient is the sum of the gradients in the row.
 # - **`leave(part)`** is the sum of the parts in the row; its gradient passes as it is.
-# - **`average(parameters)`** makes each `grad` the mean over the column.
+# - **`average(parameters)`** makes each `grad` the mean over the column. `parameters` is any
+#   iterable, such as the generator `model.parameters()`.
 # - Each sum goes over **its own group** and no other, and each gradient travels once. On a dimension
 #   of size 1 nothing has to be sent.
 #

@@ -10,6 +10,7 @@ from hpml.course.instructors import wrong_answers
 from hpml.modules.m07_hybrid_parallelism.checks import _pipelined_training as training
 from hpml.modules.m07_hybrid_parallelism.checks._pipelined_claims import most_live, order_of
 from hpml.modules.m07_hybrid_parallelism.checks.gpipe import CHECK
+from hpml.predict import pipeline
 
 GRADIENTS, LOSS, MESSAGES, ORDER = [claim.judge for claim in CHECK.claims]
 
@@ -124,6 +125,20 @@ def test_nothing_is_served_between_steps():
     reply(0, "step")
     with pytest.raises(ValueError, match="within train_step"):
         reply(0, "step")
+
+
+def test_the_texts_numbers_are_those_of_what_is_played():
+    played = [step["sizes"] for world in (1, 4) for step in CHECK.inputs(1, world)[0]["served"]]
+    assert played.count([3, 3, 2]) == 2
+    live = most_live(pipeline.gpipe(4, 8))
+    assert [live[rank] for rank in (0, 3)] == [8, 8]
+
+
+def test_a_loss_is_a_number_or_a_tensor_of_one(good):
+    assert training.as_number(torch.tensor([2.5])) == 2.5
+    assert training.as_number(None) is None
+    assert training.as_number("2.5") == "2.5"
+    assert len(training.as_number(torch.zeros(3))) == 3
 
 
 def test_gpipe_keeps_every_micro_batch(good):

@@ -47,6 +47,13 @@ def test_tight_calls_drop_tokens_of_every_kind(seed, world_size):
         assert taken.max() <= calls[0][3]
 
 
+def test_each_play_has_two_and_three_experts_on_a_rank_and_the_texts_example():
+    each = {world: len(tokens.inputs(1, world)["forward"][0]["experts"]) for world in (1, 2, 3, 4)}
+    assert set(each.values()) == {2, 3}
+    assert tokens.inputs(1, 2)["forward"][1]["first"] == 2  # rank 1 has experts 2 and 3
+    assert each[2] == 2
+
+
 @pytest.mark.parametrize("mistake", tokens.MISTAKES)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_mistake_meets_its_hint(good, returned, seed, mistake):

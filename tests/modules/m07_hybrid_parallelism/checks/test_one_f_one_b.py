@@ -8,6 +8,7 @@ from hpml.checks import judge
 from hpml.checks.contract import CannotJudge
 from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
+from hpml.modules.m07_hybrid_parallelism.checks import _pipelined_training as training
 from hpml.modules.m07_hybrid_parallelism.checks._pipelined_claims import most_live, order_of
 from hpml.modules.m07_hybrid_parallelism.checks.one_f_one_b import CHECK, MICRO_BATCHES, WIDE
 from hpml.predict import pipeline
@@ -41,6 +42,11 @@ def test_inputs_are_fresh_for_every_seed():
 def test_its_order_is_that_of_the_paper(good):
     assert order_of(good, 0).orders == pipeline.one_f_one_b(2, 5).orders
     assert most_live(order_of(good, 0)) == {0: 2, 1: 1}
+
+
+def test_a_micro_batch_has_the_activations_that_the_text_names():
+    (most, *_) = training.micro_batches(MICRO_BATCHES)
+    assert round(8 * most * WIDE / 1e6) == 4  # MB
 
 
 def test_memory_of_one_micro_batch_too_many_is_seen(with_peaks):

@@ -40,6 +40,13 @@ def test_shares_cover_the_split_dimension_once(stage, world_size):
     assert ends[-1][1] == (hidden if stage == "mlp" else layers.FEATURES)
 
 
+def test_the_texts_example_is_played_on_four_ranks_whatever_the_seed():
+    assert {layers.inputs(seed, 4)["mlp"][0]["hidden"] for seed in range(6)} == {50}
+    assert len({layers.inputs(seed, 3)["mlp"][0]["hidden"] for seed in range(6)}) == 3
+    shares = [layers.share("mlp", 50, rank, 4) for rank in range(4)]
+    assert [stop - start for start, stop in shares] == [13, 13, 12, 12]
+
+
 def test_the_reference_layers_are_torchs():
     given = layers.inputs(4, 1)
     weights, x = given["mlp"][0]["weights"], given["mlp"][0]["steps"][0][0]

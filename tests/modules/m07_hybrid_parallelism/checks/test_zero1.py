@@ -19,6 +19,7 @@ from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
     updated_in,
 )
 from hpml.modules.m07_hybrid_parallelism.checks.zero1 import CHECK
+from hpml.predict.zero import Bytes, on_a_rank
 
 PARITY, GROUPS, OWNERS, _, MEMORY, TRAVELS, STATE = [claim.judge for claim in CHECK.claims]
 MIB = 2**20
@@ -60,7 +61,8 @@ def test_a_parameter_that_differs_is_named(with_job):
         last = [p + 1e-3 for p in job["after"][-1]]
         return {**job, "after": [*job["after"][:-1], last]}
 
-    for index, judge_it in ((0, PARITY), (1, PARITY), (2, PARITY), (3, GROUPS), (4, OWNERS)):
+    claims = (PARITY, PARITY, PARITY, GROUPS, GROUPS, OWNERS)
+    for index, judge_it in enumerate(claims):
         problem = judge_it(with_job(index, shifted))
         assert "after step 4, rank 1's parameter 0" in problem.message
         assert problem.hint == "moments"
@@ -87,7 +89,8 @@ def test_each_seed_has_a_generator_a_rank_without_a_parameter_and_two_dtypes():
     for seed in (1, 2):
         jobs = inputs(seed, 2)[0]["jobs"]
         assert any(job["generator"] and len(job["options"]) == 1 for job in jobs)
-        assert any(job["generator"] and len(job["options"]) > 1 for job in jobs)
+        assert any(job["generator"] and len(job["options"]) > 2 for job in jobs)
+        assert any(job["once"] for job in jobs)
         assert not all(job["generator"] for job in jobs)
         assert min(len(job["parameters"]) for job in jobs) == 1
         assert len({p.dtype for p in jobs[-1]["parameters"]}) == 2
@@ -112,6 +115,23 @@ def test_owners_by_elements_have_not_alike_bytes_and_by_bytes_they_have(good, si
     assert judged([p.numel() for p in parameters]).hint == "balance"
 
 
+def test_ranks_that_own_nothing_at_first_own_late_parameters_and_these_are_most_of_the_bytes():
+    job = inputs(1, 2)[0]["jobs"][3]
+    first, late = (
+        [p.nbytes for p, own in zip(job["parameters"], job["groups"], strict=True) if own == group]
+        for group in (0, 1)
+    )
+    assert len(first) == 1
+    assert first[0] < min(late)
+    assert 2 * sum(late) > zero1.MOST * (sum(first) + sum(late)) - sum(first)
+
+
+def test_one_billion_parameters_take_the_gigabytes_of_the_answer():
+    each = Bytes(4, 4, 8)  # float32, and two moments
+    assert on_a_rank(0, 1e9, 8, each).total == 16e9
+    assert on_a_rank(1, 1e9, 8, each).total == 9e9
+
+
 def test_gradients_that_zero_grad_leaves_are_named(with_job):
     problem = PARITY(with_job(1, lambda job: {**job, "left": [0]}))
     assert "after zero_grad(), rank 1's parameter 0" in problem.message
@@ -125,11 +145,12 @@ def test_param_groups_are_the_plain_optimizers_on_every_rank(with_job):
     def bare(job):
         return {**job, "groups": [{"params": group["params"]} for group in job["groups"]]}
 
-    for change, seen in ((fewer, "the parameters [[], [], []]"), (bare, "other options")):
-        problem = GROUPS(with_job(3, change))
-        assert "rank 1's param_groups" in problem.message
-        assert seen in problem.message
-        assert problem.hint == "param_groups"
+    for index, none in enumerate(("[[]]", "[[]]", "[[]]", "[[], []]", "[[], [], []]")):
+        for change, seen in ((fewer, f"the parameters {none}"), (bare, "other options")):
+            problem = GROUPS(with_job(index, change))
+            assert "rank 1's param_groups" in problem.message
+            assert seen in problem.message
+            assert problem.hint == "param_groups"
 
 
 @pytest.mark.measures

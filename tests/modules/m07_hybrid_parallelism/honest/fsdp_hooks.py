@@ -54,7 +54,7 @@ class FullyShard(nn.Module):
         self.module, self.dtype, self.flying = module, compute_dtype, None
         self.flats, self.order, self.now = {}, [], []
         for layer in module.modules():
-            if type(layer).__name__ in ("Linear", "Embedding") and layer.weight.numel() > 1023:
+            if isinstance(layer, (nn.Linear, nn.Embedding)) and layer.weight.numel() > 1023:
                 weight = layer.weight
                 if weight not in self.flats:
                     self.flats[weight] = Flat(weight, compute_dtype or weight.dtype, self)

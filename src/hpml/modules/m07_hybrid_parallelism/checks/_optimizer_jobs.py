@@ -20,9 +20,13 @@ LATE = 2  # steps before the late group is added, and before the learning rate o
 # Every other one is large: owners by turns would not have alike
 SIZES = ((33, 10), (1,), (16, 20), (), (301,), (12, 3), (5, 4, 19), (17,), (41, 9), (40,))
 DOUBLE = (3, 4, 7, 8)  # float64, others float32: owners by elements would not have alike
-GROUPS = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2)  # of each parameter; group 2 comes late
+GROUPS = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2)  # of each parameter; the last group comes late
+# One parameter first, so that all ranks but one own nothing until the late group comes. It is small
+# beside the late ones: who sends these twice, sends nearly twice the bytes.
+ALONE = (1, 0, 1)
 UNUSED = 4  # a parameter that has no gradient in some steps
 UNUSED_IN = (1, 2)
+NEVER = tuple(range(STEPS))  # in one job it has none in any step, and so no state
 SERVED = "Served"
 MOMENTS = ("step", "stepped")  # what a drive asks at each step
 
@@ -38,11 +42,19 @@ MORE: tuple[tuple[str, dict[str, Any]], ...] = (
 def groups_of(parameters: Sequence[torch.Tensor], job: dict[str, Any]) -> list[dict[str, Any]]:
     """The job's groups: a dict of `params` and options each, as optimizers take them."""
     numbers = job["groups"]
-    return [
+    groups = [
         {"params": [p for p, own in zip(parameters, numbers, strict=True) if own == group]}
         | dict(options)
         for group, options in enumerate(job["options"])
     ]
+    for group in job["once"]:
+        groups[group]["params"] = (p for p in groups[group]["params"])
+    return groups
+
+
+def late_group(job: dict[str, Any]) -> int | None:
+    """The number of the group that is added later, if there is one."""
+    return len(job["options"]) - 1 or None
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
@@ -59,33 +71,39 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
         name: str,
         defaults: dict[str, Any],
         options: list[dict[str, Any]],
-        count: int = len(SIZES),
+        numbers: Sequence[int] = GROUPS,
         generator: bool = False,
+        once: Sequence[int] = (),
+        unused: Sequence[int] = UNUSED_IN,
     ) -> dict[str, Any]:
-        numbers = list(GROUPS) if len(options) > 1 else [0] * count
+        count = len(numbers)
         gradients: list[list[Any]] = [tensors()[:count] for _ in range(STEPS)]
-        for step in UNUSED_IN if count > UNUSED else ():
+        for step in unused if count > UNUSED else ():
             gradients[step][UNUSED] = None
         return {
             "optimizer": name,
             "defaults": defaults,
-            "groups": numbers,
+            "groups": list(numbers),
             "options": options,
             "parameters": tensors()[:count],
             "gradients": gradients,
             "generator": generator,  # as model.parameters() is; else a list
-            # What is written into param_groups: group, option, value
+            "once": list(once),  # groups whose params are a generator
+            # What is written into param_groups: group, option, value. The first before the late
+            # group is added, which has its own options or the defaults; the others after it.
             "written": [[0, "lr", 0.5 * defaults["lr"]], [1, "weight_decay", 0.3]],
         }
 
     more, defaults = MORE[world_size % len(MORE)]  # each answer meets all of them
     sgd = {"lr": 0.1, "momentum": 0.9, "nesterov": True}
     groups = [{}, {"lr": 0.03, "weight_decay": 0.2}, {"weight_decay": 0.05}]
+    alike = [0] * len(SIZES)
     jobs = [
-        job("Adam", {"lr": 0.01, "betas": [0.7, 0.9], "foreach": False}, [{}]),
-        job("SGD", sgd, [{}], count=1),  # all ranks but one own nothing
-        job(more, defaults, [{}], generator=True),
-        job("Adam", {"lr": 0.02, "betas": [0.8, 0.99]}, groups),
+        job("Adam", {"lr": 0.01, "betas": [0.7, 0.9], "foreach": False}, [{}], alike),
+        job("SGD", sgd, [{}], [0]),  # all ranks but one own nothing
+        job(more, defaults, [{}], alike, generator=True, unused=NEVER),
+        job("SGD", sgd, [{}, {"momentum": 0.5}], ALONE),
+        job("Adam", {"lr": 0.02, "betas": [0.8, 0.99]}, groups, once=[1]),
         job(SERVED, {"lr": 0.1}, groups, generator=True),
     ]
     shape = len(jobs), STEPS, len(SIZES)
@@ -137,20 +155,23 @@ def run_job(
             return factor(now, number)
 
     kind = Own if job["optimizer"] == SERVED else getattr(torch.optim, job["optimizer"])
-    groups = groups_of(parameters, job)
-    first: Iterable[Any] = groups[:2] if len(groups) > 1 else parameters
+    groups, late = groups_of(parameters, job), late_group(job)
+    # One group is handed in as its parameters
+    first: Iterable[Any] = groups[:late] if len(groups) > 2 else groups[0]["params"]
     optimizer = made(kind, (one for one in first) if job["generator"] else first, job["defaults"])
     after, left = [], set()
     for now, gradients in enumerate(job["gradients"]):
-        if now == LATE and len(groups) > 1:
-            optimizer.add_param_group(groups[2])
-            for group, option, value in job["written"]:
+        if now == LATE and late:
+            for group, option, value in job["written"][:1]:
+                optimizer.param_groups[group][option] = value
+            optimizer.add_param_group(groups[late])
+            for group, option, value in job["written"][1:]:
                 optimizer.param_groups[group][option] = value
         optimizer.zero_grad()
         left |= {n for n, p in enumerate(parameters) if p.grad is not None}
-        late = len(groups) > 1 and now < LATE  # the late group has no gradients before it is added
+        absent = late if now < LATE else None  # it has no gradients before it is added
         for parameter, gradient, group in zip(parameters, gradients, job["groups"], strict=True):
-            if gradient is not None and not (late and group == 2):
+            if gradient is not None and (absent is None or group != absent):
                 parameter.grad = gradient.clone()
         moment("step")
         optimizer.step()

@@ -92,6 +92,13 @@ class Stage(nn.Module):
         return Leave.apply(y, partial(self.leave, known))
 
 
+def as_number(loss: Any) -> Any:
+    """A float, of what is one number, such as a tensor of one element; all else as it is."""
+    if isinstance(loss, torch.Tensor):
+        return loss.item() if loss.numel() == 1 else loss.detach()
+    return loss if loss is None or isinstance(loss, str | list | tuple | dict) else float(loss)
+
+
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Steps of SGD; returns each step's gradients and loss, whether train_step changed weights, and
     the state at the end."""
@@ -113,7 +120,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         ask("stepped")
         after = stage.layers.state_dict()
         changed.append(any(not torch.equal(before[name], after[name]) for name in before))
-        losses.append(None if loss is None else float(loss))
+        losses.append(as_number(loss) if inputs["last"] else None)  # others' do not count
         named = stage.layers.named_parameters()
         gradients.append({k: p.grad.clone() for k, p in named if p.grad is not None})
         optimizer.step()

@@ -95,6 +95,46 @@ def small_elements() -> list[int]:
     return [p.numel() for name, p in Net().named_parameters() if name not in sharded]
 
 
+class Projection(nn.Linear):
+    """A layer that is sharded like the class that it is made from."""
+
+
+class Words(nn.Embedding):
+    """Likewise."""
+
+
+class Kinds(nn.Module):
+    """What is sharded and what is not: as many elements as matter, a layer of each kind.
+
+    No two have alike as many elements, whole or in shards of up to 4 ranks. It computes nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear_1024 = nn.Linear(32, 32, bias=False)
+        self.linear_1023 = nn.Linear(31, 33, bias=False)
+        self.own_linear = Projection(35, 37, bias=False)
+        self.own_embedding = Words(43, 29)
+        self.with_bias = nn.Linear(1, 1301)
+        self.convolution = nn.Conv1d(19, 17, 5, bias=False)
+        self.table = nn.Parameter(torch.empty(53, 31))
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)  # equal on all ranks
+
+
+# Of each of its parameters: what it is, its elements, whether it is sharded
+KINDS = (
+    ("the weight of an nn.Linear", 1024, True),
+    ("the weight of an nn.Linear", 1023, False),
+    ("the weight of a subclass of nn.Linear", 35 * 37, True),
+    ("the weight of a subclass of nn.Embedding", 43 * 29, True),
+    ("the weight of an nn.Linear with a bias as large", 1301, True),
+    ("the bias of an nn.Linear", 1301, False),
+    ("the weight of an nn.Conv1d", 19 * 17 * 5, False),
+    ("a parameter that is no layer's", 53 * 31, False),
+)
+
+
 def script() -> list[str]:
     """What a rank's drive asks for in a step, in this order."""
     forward = [f"f{place}" for place in range(PLACES)]
@@ -148,7 +188,8 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Three steps of the drawn optimizer.
 
     Returns `start` and `after` the steps of COMPARED, gathered parameters by name; and of what
-    `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step.
+    `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step;
+    and of `Kinds`, wrapped, the elements of each parameter.
     """
     net = Net()
     net.load_state_dict(inputs["state"])
@@ -181,6 +222,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         "elements": [p.numel() for p in parameters],
         "trained": [p.requires_grad for p in parameters],
         "with_gradient": with_gradient,
+        "kinds": [p.numel() for p in answer.FullyShard(Kinds()).parameters()],
     }
 
 
@@ -272,87 +314,3 @@ def expect_large(batches: Sequence[torch.Tensor], world_size: int) -> list[dict[
     return [
         {"sum": float(shard.sum(dtype=torch.float64)), "first": shard[:WIDE]} for shard in shards
     ]
-
-
-# The stage "half": weights travel and compute in bfloat16
-
-
-HALF_STEPS, DEEP, WIDTH, CLASSES = 2, 4, 192, 10
-HALF_RATE = 0.002  # updates far smaller than what bfloat16 can add to a weight
-
-
-class Residual(nn.Module):
-    """float32 (N, 192) -> (N, 10). `linear(layer, x)` computes a layer, by default itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(DEEP))
-        self.head = nn.Linear(WIDTH, CLASSES)
-
-    def forward(
-        self,
-        x: torch.Tensor,
-        linear: Callable[[nn.Module, torch.Tensor], torch.Tensor] = lambda layer, x: layer(x),
-    ) -> torch.Tensor:
-        for layer in self.hidden:
-            x = x + torch.tanh(linear(layer, x))
-        return linear(self.head, x)
-
-
-def in_bfloat16(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
-    weight, bias = layer.weight.bfloat16(), layer.bias.bfloat16()
-    return functional.linear(x.bfloat16(), weight, bias).float()
-
-
-def half_inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank the same `state`, and the batches of each step: images, labels."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derived(seed, "half"))
-        state = state_of(Residual())
-    draw = torch.Generator().manual_seed(derived(seed, "half batches"))
-
-    def batch() -> list[torch.Tensor]:
-        images = torch.randn(BATCH, WIDTH, generator=draw)
-        return [images, torch.randint(0, CLASSES, (BATCH,), generator=draw)]
-
-    return [
-        {"state": state, "batches": [batch() for _ in range(HALF_STEPS)]} for _ in range(world_size)
-    ]
-
-
-def train_half(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Two steps of SGD; returns the first step's `logits` and gradients, and `after`, by name."""
-    net = Residual()
-    net.load_state_dict(inputs["state"])
-    names = [name for name, _ in net.named_parameters()]
-    wrapped = answer.FullyShard(net, torch.bfloat16)
-    optimizer = torch.optim.SGD(wrapped.parameters(), lr=HALF_RATE)
-    first: dict[str, Any] = {}
-    for images, labels in inputs["batches"]:
-        optimizer.zero_grad()
-        logits = wrapped(images)
-        functional.cross_entropy(logits, labels).backward()
-        wrapped.synchronize()
-        if not first:
-            gradients = [p.grad.clone() for p in wrapped.parameters() if p.grad is not None]
-            first = {"logits": logits.detach(), "gradients": gradients}
-        optimizer.step()
-    return {**first, "after": {name: wrapped.gather(name) for name in names}}
-
-
-def expect_half(ranks: Sequence[dict[str, Any]], world_size: int) -> dict[str, Any]:
-    """`logits` of each rank in the first step, and the state `after` the last."""
-    net = Residual()
-    net.load_state_dict(ranks[0]["state"])
-    optimizer = torch.optim.SGD(net.parameters(), lr=HALF_RATE)
-    first = []
-    for step in range(HALF_STEPS):
-        optimizer.zero_grad()
-        for rank in ranks:
-            images, labels = rank["batches"][step]
-            logits = net(images, in_bfloat16)
-            (functional.cross_entropy(logits, labels) / world_size).backward()
-            if not step:
-                first.append(logits.detach())
-        optimizer.step()
-    return {"logits": first, "after": state_of(net)}

@@ -12,32 +12,37 @@ import torch
 
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference, state_difference
-from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE, FULLY_SHARDED
 from hpml.modules.m07_hybrid_parallelism.checks._gathers import around_their_use, prefetched
-from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
-from hpml.modules.m07_hybrid_parallelism.checks._sharded_training import (
+from hpml.modules.m07_hybrid_parallelism.checks._half_training import (
     CLASSES,
-    COMPARED,
     DEEP,
     HALF_STEPS,
+    VOCABULARY,
+    WIDTH,
+    expect_half,
+    half_inputs,
+    train_half,
+)
+from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
+from hpml.modules.m07_hybrid_parallelism.checks._sharded_hints import HINTS
+from hpml.modules.m07_hybrid_parallelism.checks._sharded_training import (
+    COMPARED,
+    KINDS,
     LAYERS,
     TIED,
     USES,
     WIDE,
-    WIDTH,
     drive,
     elements,
     expect,
-    expect_half,
     expect_large,
-    half_inputs,
     inputs,
     large_inputs,
     serial,
     serve,
     small_elements,
-    train_half,
     train_large,
 )
 from hpml.predict.collectives import all_reduce_bytes
@@ -82,6 +87,22 @@ def shards_are_parameters(run: Run) -> Problem | None:
             if trained and not there:
                 seen = f"on rank {rank}, a parameter of {n} elements has no gradient after"
                 return Problem(f"{seen} synchronize()", "no_gradient")
+    return shards_what_it_should(run)
+
+
+def shards_what_it_should(run: Run) -> Problem | None:
+    """Whether the wrapper shards what the text names, by kind and by elements, and nothing else."""
+    sizes = [math.ceil(n / run.world_size) if sharded else n for _, n, sharded in KINDS]
+    for rank, value in enumerate(run.stages["one model"].values):
+        left = Counter(value["kinds"])
+        for (what, n, sharded), size in zip(KINDS, sizes, strict=True):
+            if not left[size]:
+                how = "has no shard of" if sharded else "does not have, whole,"
+                seen = f"rank {rank}'s parameters() {how} {what} of {n} elements"
+                return Problem(seen, "kinds")
+            left[size] -= 1
+        if more := left.total():
+            return Problem(f"rank {rank}'s parameters() has {more} too many", "kinds")
     return None
 
 
@@ -194,7 +215,9 @@ def half_the_bytes(run: Run) -> Problem | CannotJudge | None:
     stage, world_size = run.stages.get("half"), run.world_size
     if stage is None:
         return None
-    sharded, small = DEEP * WIDTH * WIDTH + CLASSES * WIDTH, DEEP * WIDTH + CLASSES
+    if problem := fault(stage):
+        return problem
+    sharded, small = (DEEP * WIDTH + VOCABULARY + CLASSES) * WIDTH, DEEP * WIDTH
     # What is replicated travels in float32, and so does the state at the end, once.
     steps = 1.5 * all_reduce_bytes(world_size, 2 * sharded) + all_reduce_bytes(
         world_size, 4 * small
@@ -206,6 +229,8 @@ def half_the_bytes(run: Run) -> Problem | CannotJudge | None:
 def in_both_dtypes(run: Run) -> Problem | None:
     if "half" not in run.stages:
         return None
+    if problem := fault(run.stages["half"]):
+        return problem
     expected = run.expected["half"]
     start = run.inputs["half"][0]["state"]
     for rank, value in enumerate(run.stages["half"].values):
@@ -230,8 +255,12 @@ def in_both_dtypes(run: Run) -> Problem | None:
                 )
         if problem := computed_otherwise(of, value["logits"], expected["logits"][rank]):
             return problem
-        if added_in_half(value["gradients"], run.world_size):
+        if added_in_half(max(value["gradients"], key=torch.numel), run.world_size):
             return Problem(f"{of} gradients were added up in bfloat16", "added_in_half")
+        small = [one for one in value["gradients"] if one.numel() == WIDTH]
+        if len(small) == DEEP and added_in_half(torch.cat(small), run.world_size):
+            seen = f"{of} biases, which are replicated, have gradients that were added up in"
+            return Problem(f"{seen} bfloat16", "replicated_in_half")
     return None
 
 
@@ -245,10 +274,10 @@ def computed_otherwise(of: str, logits: Any, expected: torch.Tensor) -> Problem 
     return None
 
 
-def added_in_half(gradients: list[torch.Tensor], world_size: int) -> bool:
-    """Whether the largest shard's gradient, times the number of ranks, which is a power of two, is
-    in bfloat16 as it is."""
-    total = world_size * max(gradients, key=torch.numel)
+def added_in_half(gradient: torch.Tensor, world_size: int) -> bool:
+    """Whether a gradient, times the number of ranks, which is a power of two, is in bfloat16 as it
+    is."""
+    total = world_size * gradient
     total = total[total != 0]
     return bool((total == total.bfloat16().float()).double().mean() > REPRESENTABLE)
 
@@ -291,8 +320,13 @@ CHECK = Check(
     },
     stages=(
         Stage("one model", drive, link="10gbit", serve=serve),
+        # What raises here costs no points of STAGE_1
         Stage(
-            "half", train_half, world=lambda world: world if world in (2, 4) else 0, link="10gbit"
+            "half",
+            train_half,
+            world=lambda world: world if world in (2, 4) else 0,
+            link="10gbit",
+            dies=True,
         ),
         Stage(
             "large",
@@ -304,69 +338,5 @@ CHECK = Check(
     ),
     timeout=30.0,
     claims=(*STAGE_1, *STAGE_2),
-    hints={
-        "start": "What does a layer read when it computes? self.weight. What could stand there "
-        "just before, and be gone just after, while the parameter of that name is the shard?",
-        "not_sharded": "A parameter that every rank holds whole is not sharded. The layer's "
-        "`weight` becomes a new nn.Parameter, this rank's part of the flattened weight.",
-        "shard_size": "Flatten the weight, pad it to W equal parts of ceil(elements / W), and keep "
-        "your own.",
-        "small": "A bias, a layer norm, a layer of few elements: a message costs its latency, and "
-        "there is little to save. From 1024 elements on a weight is sharded.",
-        "frozen": "requires_grad is a property of the parameter that you replace. Its shard has "
-        "the same.",
-        "no_gradient": "An optimizer reads p.grad of each shard. What arrives from the "
-        "reduce-scatter belongs there, in synchronize() at the latest.",
-        "gather": "Go the way back: gather all shards, cut off the padding, give it the shape that "
-        "the weight had. A tied weight goes by two names; a replicated one is there already.",
-        "unchanged": "The optimizer changes the parameters that your wrapper has. Are the layers' "
-        "weights gathered from those same tensors, in every step anew?",
-        "sum": "A reduce-scatter adds up. Each rank's loss is a mean over its own share; the loss "
-        "of the whole batch is the mean of those.",
-        "tied": "One weight, one shard, two uses: each use has a gradient, and the shard's is "
-        "their sum. The second must not replace the first.",
-        "replicated": "A replicated parameter gets its gradient from autograd, of this rank's "
-        "batch alone. Who averages it?",
-        "parity": "Follow one gradient: from the whole weight's, flattened and padded as the "
-        "weight was, to W parts; part r to rank r; the mean of what arrives into the shard's grad.",
-        "stale": "The first step is right. What is kept from one step to the next: a weight that "
-        "was gathered before the optimizer changed the shards, a gradient of the step before?",
-        "freed": "Autograd keeps what a layer needs for backward, and your weight is part of that. "
-        "saved_tensors_hooks around the layer's forward lets you save a note in its place; when "
-        "backward asks, gather it again.",
-        "again": "One gather serves one use. Does something gather the weight, and something else "
-        "gather it again?",
-        "not_gathered": "A layer of which each rank has a part is gathered by an all_gather just "
-        "before it computes.",
-        "one_each": "Each weight is gathered by a collective of its own, when its layer is due. "
-        "Several in one message must all be held until the last of them was used.",
-        "early": "A weight that is gathered long before its use takes the memory that sharding was "
-        "to save. One layer ahead is enough.",
-        "memory": "Who still holds a whole weight, or a whole gradient, when its layer is done? "
-        "Autograd's saved tensors, an attribute of yours, a list of gradients that wait for "
-        "synchronize()?",
-        "wire": "A gradient's part for rank r goes to rank r and nowhere else. With Gloo, "
-        "reduce_scatter_single is an all_reduce inside. all_to_all_single sends just the parts.",
-        "prefetch_forward": "When a layer's weight is there, and before it computes, start the "
-        "next one's gather with async_op=True. Which one is next? The one that was next in the "
-        "step before.",
-        "prefetch_backward": "Backward uses the weights in the reverse order of forward. When it "
-        "asks for one, start the gather of the one that forward used before it.",
-        "waiting": "Starting a gather and waiting for it are two things. Wait when the layer is "
-        "due, not when the gather is started.",
-        "half_wire": "What do you gather: the shard, or the shard in compute_dtype? And in which "
-        "dtype does the gradient leave? A gradient that is converted before it leaves is as long "
-        "as a float32.",
-        "master": "An update is often smaller than what bfloat16 can add to a weight: 1 + 0.001 is "
-        "1 there. The shard that the optimizer changes stays in float32; what is converted is a "
-        "copy that is gathered.",
-        "compute": "In a sharded layer everything is in compute_dtype: its input, its weight, its "
-        "bias. Its output goes back to the weight's own dtype.",
-        "added_in_half": "What arrives are W parts in bfloat16. Convert them, then add: a sum in "
-        "bfloat16 keeps 8 bits of it.",
-        "mismatch": "Collectives have no names. All ranks gather in the same order: that of the "
-        "layers, not that of sizes or of what is ready.",
-        "hang": "Every rank takes part in every gather, also for a weight of which its shard is "
-        "only padding.",
-    },
+    hints=HINTS,
 )

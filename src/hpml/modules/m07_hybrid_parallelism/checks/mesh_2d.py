@@ -119,13 +119,14 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[list[list[Any]]]:
             torch.nn.Parameter(weight.clone()) for weight in given["weights"]
         ]
         steps = []
-        for _ in range(STEPS):
+        for step in range(STEPS):
             x = ask("input").requires_grad_()
             hidden = F.gelu(F.linear(mesh.enter(x), up, up_bias))
             y = mesh.leave(F.linear(hidden, down)) + down_bias
             y.backward(ask("gradient"))
             ask("average")
-            mesh.average(parameters)
+            # In the last step as model.parameters() is: gone through once
+            mesh.average(parameters if step < STEPS - 1 else (p for p in parameters))
             ask("step")
             with torch.no_grad():
                 for parameter in parameters:
@@ -243,7 +244,7 @@ def trains_alike(run: Run) -> Problem | None:
             calls = calls_at(run, number, step, rank, "gradients")
             if why := wrong_group(run, mesh, rank, calls, "data"):
                 return Problem(message, why)
-            if mesh[0] > 1 and not calls:
+            if mesh[0] > 1 and not calls and step < STEPS - 1:
                 return Problem(message, "no_average")
             before = run.expected[rank][number][step - 1][2] if step else None
             start = before or run.inputs[rank]["meshes"][number]["weights"]
@@ -251,7 +252,12 @@ def trains_alike(run: Run) -> Problem | None:
             if not difference(got - old, mesh[0] * (weight - old), TOLERANCE):
                 return Problem(message, "sum")
             # What is wrong in a layer's input and output is wrong in its weights' gradients
-            return layer_is_whole(run) or Problem(message, "weights")
+            if problem := layer_is_whole(run):
+                return problem
+            output, due = (one[rank][number][step][0] for one in (run.values, run.expected))
+            if step == STEPS - 1 and not difference(output, due, TOLERANCE):
+                return Problem(f"{message}; `parameters` was a generator here", "iterable")
+            return Problem(message, "weights")
     return None
 
 
@@ -339,6 +345,8 @@ CHECK = Check(
         "average the same slices drift apart.",
         "weights": "Is each p.grad replaced by its mean over the data group: of every parameter, "
         "in place?",
+        "iterable": "A generator can be gone through once: a second loop over it finds nothing. "
+        "What do you keep of it in the first?",
         "activations": "One all-reduce in enter()'s backward, one in leave()'s forward, each as "
         "large as x. On a dimension of one rank there is nothing to send.",
         "gradients": "Every gradient travels once, those of biases too. Within a row, what is "

@@ -16,6 +16,7 @@ from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, ZERO_OPTIMIZER
 from hpml.checks.seeds import derived
 from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
+from hpml.modules.m07_hybrid_parallelism.checks._optimizer_hints import HINTS
 from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
     DOUBLE,
     GROUPS,
@@ -27,6 +28,7 @@ from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
     drive,
     expect,
     inputs,
+    late_group,
     run_job,
     serve,
     updated_in,
@@ -36,7 +38,7 @@ from hpml.ranks.evidence import Call, RankEvidence
 from hpml.ranks.parent.wire import sent_bytes
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}  # all is done element by element
-ONE_GROUP, GROUPED, WATCHED = range(3), 3, 4  # jobs
+ONE_GROUP, LATE_OWNERS, GROUPED, WATCHED = range(3), 3, 4, 5  # jobs
 # Of each parameter
 BYTES = [torch.Size(size).numel() * (8 if n in DOUBLE else 4) for n, size in enumerate(SIZES)]
 MOST = 1.6  # times the least bytes: with padding, or pickled
@@ -92,6 +94,10 @@ def alternatives(job: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
         rate = [one for one in job["written"] if one[1] == "lr"]
         yield "written", f"with the options, but the learning rate, {old}", {**job, "written": rate}
         yield "written", f"with the options {old}", {**job, "written": []}
+        _, option, value = job["written"][0]
+        taken = [*options[:-1], {option: value, **options[-1]}]
+        late = "with the late group's other options those of group 0, not its defaults"
+        yield "late_options", late, {**job, "options": taken}
 
 
 def steps_of_one_process(job: dict[str, Any], factors: list[list[float]]) -> list[list[Any]]:
@@ -143,14 +149,14 @@ def why(
     stale = [n for n in changed if not difference(got[n], before[n])]
     if number in stale:
         everywhere = [value[index]["after"][step] for value in run.stages["steps"].values]
-        if job["generator"] and all(
-            not difference(one[number], before[number]) for one in everywhere
-        ):
-            seen = f"{of} has not changed on any rank; params was a generator, as"
+        nowhere = all(not difference(one[number], before[number]) for one in everywhere)
+        if nowhere and (job["generator"] or job["groups"][number] in job["once"]):
+            whose = "params" if job["generator"] else f"group {job['groups'][number]}'s params"
+            seen = f"{of} has not changed on any rank; {whose} was a generator, as"
             return Problem(f"{seen} model.parameters() returns one", "iterable")
         if stale == changed:
             return Problem(f"{of} has not changed, nor has any other", "unchanged")
-        if all(job["groups"][n] == 2 for n in stale) and step >= LATE:
+        if step >= LATE and {job["groups"][n] for n in stale} == {late_group(job)}:
             return Problem(f"{of}, of the group that was added late, has not changed", "late_group")
         return Problem(f"{of} still has the value of the step before", "not_sent")
     for hint, seen, other in alternatives(job):
@@ -167,16 +173,25 @@ def steps_are_the_plain_ones(run: Run) -> Problem | None:
 
 
 def groups_count(run: Run) -> Problem | None:
-    if problem := parity(run, GROUPED):
-        return problem
-    expected = run.expected["steps"][GROUPED]["groups"]
+    for index in (LATE_OWNERS, GROUPED):
+        if problem := parity(run, index):
+            return problem
+    wrong = (wrong_groups(run, index) for index in range(WATCHED))
+    return next(filter(None, wrong), None)
+
+
+def wrong_groups(run: Run, index: int) -> Problem | None:
+    """Whether each rank's param_groups are the plain optimizer's when a job is done."""
+    expected = run.expected["steps"][index]["groups"]
     for rank, value in enumerate(run.stages["steps"].values):
-        got = value[GROUPED]["groups"]
+        got = value[index]["groups"]
         if same(got, expected):
             continue
         numbers = [group.get("params") for group in got]
         right = [group["params"] for group in expected]
-        seen = f"rank {rank}'s param_groups have"
+        many = f", {len(right)} groups" if len(right) > 1 else ""
+        of = f"with {run.inputs['steps'][0]['jobs'][index]['optimizer']}{many}"
+        seen = f"{of}, rank {rank}'s param_groups have"
         if numbers != right:
             return Problem(f"{seen} the parameters {numbers}", "param_groups", str(right))
         return Problem(f"{seen} other options than the plain optimizer's", "param_groups")
@@ -203,7 +218,7 @@ def updated_once(run: Run) -> Problem | None:
             if times == run.world_size > 1:
                 return Problem(f"{seen}: by every rank", "replicated")
             if times != 1:
-                left_out = "late_group" if GROUPS[number] == 2 else "unchanged"
+                left_out = "late_group" if GROUPS[number] == max(GROUPS) else "unchanged"
                 return Problem(seen, "replicated" if times else left_out, "once")
     for number, ranks in owners(run).items():
         if len(ranks) > 1:
@@ -283,7 +298,8 @@ def travels_once(run: Run) -> Problem | None:
     for number, calls in enumerate(zip(*by_rank, strict=True)):
         index, step = divmod(number, STEPS)
         job = run.inputs["steps"][0]["jobs"][index]
-        there = [n for n, group in enumerate(job["groups"]) if not (group == 2 and step < LATE)]
+        absent = late_group(job) if step < LATE else None
+        there = [n for n, group in enumerate(job["groups"]) if absent is None or group != absent]
         by_call = [(call, sent_bytes(call, rank)) for rank, own in enumerate(calls) for call in own]
         sent = sum(nbytes for _, nbytes in by_call)
         reduced = sum(nbytes for call, nbytes in by_call if call.operation == "all_reduce")
@@ -328,6 +344,10 @@ def states_differ(of: str, got: Any, expected: dict[str, Any]) -> Problem | None
         in_place = all(n in expected and same(states, expected[n]) for n, states in held.items())
         seen = f"{of} has the states of {have} parameters of {len(expected)}"
         return Problem(seen, "gather" if in_place else "indices")
+    if more := sorted(set(got) - set(expected)):
+        return Problem(
+            f"{of} has an entry for parameter {more[0]}, which was never updated", "no_state"
+        )
     for number, states in expected.items():
         if same(got[number], states):
             continue
@@ -387,60 +407,5 @@ CHECK = Check(
         Claim("each parameter travels once in a step", 1, travels_once, of_calls=True),
         Claim("rank 0 can gather the whole state", 1, state_is_whole),
     ),
-    hints={
-        "start": "An optimizer makes the states of those parameters that it is given. Which ones "
-        "do you give to this rank's, and how do the other ranks get the values that it computes?",
-        "unchanged": "This rank's optimizer has parameters in its groups. Does step() call its "
-        "step(), and are they the parameters that you were given, not copies?",
-        "not_sent": "After the update a parameter's new value is on one rank. Everybody needs it "
-        "before the next forward pass: its owner broadcasts it, and every rank knows who that is.",
-        "parity": "Look at the first step: the same class, the same keyword arguments, the same "
-        "gradients. Each parameter is updated once, in place.",
-        "options": "The keyword arguments after optimizer_class are the optimizer's own: hand all "
-        "of them on.",
-        "groups": "A param group is a dict: `params`, and options that replace the optimizer's "
-        "for these parameters. A rank's optimizer needs the same groups, with fewer parameters.",
-        "written": "A scheduler writes into optimizer.param_groups[0]['lr'], others write other "
-        "options. Those are your groups. What reads them before the next step, and which options?",
-        "iterable": "A generator can be gone through once: what has been taken from it, by next() "
-        "or by a loop, is gone. How do you look at the first one and keep it?",
-        "param_groups": "Schedulers and logs read optimizer.param_groups, on every rank: all "
-        "parameters are there, not only this rank's, and all options, the defaults too.",
-        "zero_grad": "Gradients are on all ranks, also those of parameters that another rank owns. "
-        "zero_grad() sets all of them to None.",
-        "late_group": "A group that is added later has parameters that need an owner, a place in "
-        "that owner's optimizer, and a broadcast in every step from then on.",
-        "unused": "p.grad is None says that this step has nothing for p: a plain optimizer skips "
-        "it, and neither momentum nor weight decay touches it. A gradient of zeros is not that.",
-        "moments": "A moment is the memory of all steps so far, and it is on the rank that made "
-        "them. Which rank updates a parameter is decided once, when the parameter comes.",
-        "replicated": "A rank whose optimizer knows a parameter makes states for it. Only the "
-        "owner's optimizer may know it.",
-        "balance": "Parameters differ in size: an embedding beside a bias; and an element of "
-        "float64 has twice the bytes of one of float32. Give the next parameter to the rank that "
-        "has the fewest bytes so far. All ranks come to the same owners, because they count alike.",
-        "memory": "What else holds something as large as the parameters: a second optimizer, "
-        "copies to send from, states that are made for everybody's parameters?",
-        "averaged": "Gradients are the mean over the ranks already when step() is called. What "
-        "does an all_reduce of them change? Only new values of parameters have to travel.",
-        "wire": "A value that one rank has and all need is a broadcast. An all_reduce sends twice "
-        "as much, and adds up what is there once.",
-        "gather": "Each rank's optimizer has states for its own parameters. gather_object brings "
-        "them to rank 0; the other ranks return None.",
-        "indices": "In a plain optimizer's state_dict() a parameter is a number: its place in "
-        "all groups, one after the other. This rank's optimizer counts its own parameters only. "
-        "`optimizer.state` has them by parameter.",
-        "steps": "The states are those of the steps that were taken, each under its parameter's "
-        "number. Which numbers does this rank's optimizer know, and are its states gathered after "
-        "the last step?",
-        "state_groups": "Rank 0's optimizer has a part of the parameters in its groups. The whole "
-        "state_dict has all of them there, as numbers, and the options that count now.",
-        "mismatch": "All ranks walk through the same groups in the same order, and each parameter "
-        "has one owner, the same on all ranks. Who is the source of the call that does not match?",
-        "hang": "A broadcast is for everybody: the owner of a parameter sends it, all others "
-        "receive it. A rank that owns nothing takes part as well.",
-        "raised": "Start from the exception. A rank that owns no parameter of a group still has "
-        "the group, with an empty list. torch's optimizers refuse an empty list in place of "
-        "groups, optimizer_class([]), and accept a group without parameters.",
-    },
+    hints=HINTS,
 )
