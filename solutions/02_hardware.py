@@ -146,12 +146,13 @@ check("roofline")
 #     train(batch)
 # ```
 #
-# - `batches` is any iterable, a generator for example; **one thread at a time** may advance it.
+# - `batches` is any iterable, a generator for example, and may be empty; **one thread at a time**
+#   may advance it.
 # - A thread reads ahead. At most `depth` batches wait for the caller; the reader may hold one more,
 #   which has no room yet. With a slow caller it stops there: memory is bounded.
 # - The caller gets its first batch as soon as that is there.
-# - An exception that `batches` raises reaches the caller: the same one, after the batches that came
-#   before it.
+# - An exception that `batches` raises reaches the caller: the same object, after the batches that
+#   came before it.
 # - When the loop is over, no thread is left: at the end, after an error, and when the caller leaves
 #   by `break` or calls `close()`.
 #
