@@ -125,8 +125,8 @@ def cases_of(rank: RankEvidence) -> Iterator[Taken]:
             and len(call.group) > 1
             and call.operation != "barrier"
         ]
-        gradients = served[before + 1 : end]
-        yield Taken(case, [one.at for one in gradients], [one.answered for one in gradients], calls)
+        asked = served[before + 1 : end]
+        yield Taken(case, [one.at for one in asked], [one.answered for one in asked], calls)
 
 
 def a_message_for_each_buffer(run: Run) -> Problem | None:
@@ -342,8 +342,7 @@ CHECK = Check(
         "buffers of 16 kB. Which two travel together, and when?",
         "full": "A buffer that is full to the last byte has nothing to wait for. Look at it once "
         "more after a gradient has gone in, and send it before you take the next one.",
-        "large_late": "A gradient that is larger than a buffer has nothing to wait for: send it "
-        "before you take the next one.",
+        "large_late": "A gradient larger than a buffer waits for none: send it before the next.",
         "late": "The first buffer is full long before the last gradient is there. Send it in the "
         "for loop, before you take the next gradient: list(gradients) takes all of them first.",
         "waiting": "dist.all_reduce returns when the sum is there; with async_op=True it returns "
