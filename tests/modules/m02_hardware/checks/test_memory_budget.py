@@ -106,7 +106,8 @@ def test_what_is_no_budget_is_named(answered, value):
 @pytest.mark.parametrize("batch", [None, -1, 2.0])
 def test_what_is_no_batch_is_named(answered, batch):
     def change(figures):
-        return figures | {"fits": [[batch, None, None], figures["fits"][1]]}
+        (memory, *_), *others = figures["fits"]
+        return figures | {"fits": [[memory, batch, None, None], *others]}
 
     assert FITS(answered(change)).hint == "batch_type"
 
@@ -115,10 +116,11 @@ def test_a_budget_of_one_sample_is_no_mistake_of_rounding(good, answered):
     batches = iter([network["batch"] for network in good.inputs["answered"][0]["networks"]])
 
     def change(figures):
-        batch, at_it, _ = figures["fits"][0]
+        (memory, batch, at_it, _), *others = figures["fits"]
         kinds = figures["budget"]
         budget = kinds | {"activations": round(kinds["activations"] / next(batches))}
-        return figures | {"budget": budget, "fits": [[batch, at_it, at_it], figures["fits"][1]]}
+        fits = [[memory, batch, at_it, at_it], *others]
+        return figures | {"budget": budget, "fits": fits}
 
     run = answered(change)
     assert ACTIVATIONS(run).hint == FITS(run).hint == "one_sample"
@@ -129,15 +131,17 @@ def test_a_batch_that_is_far_from_what_was_measured(answered):
     """The budgets agree with the batch: all of it is wrong by a factor."""
 
     def change(figures):
-        (batch, at_it, one_more), none = figures["fits"]
-        return figures | {"fits": [[2 * batch, at_it, one_more], none]}
+        (memory, batch, at_it, one_more), *others = figures["fits"]
+        return figures | {"fits": [[memory, 2 * batch, at_it, one_more], *others]}
 
     assert FITS(answered(change)).hint == "peak"
 
 
 def test_a_batch_where_nothing_fits(answered):
     def change(figures):
-        return figures | {"fits": [figures["fits"][0], [1, figures["budget"], figures["budget"]]]}
+        first, (memory, *_), *edges = figures["fits"]
+        budget = figures["budget"]
+        return figures | {"fits": [first, [memory, 1, budget, budget], *edges]}
 
     assert FITS(answered(change)).hint == "none_fits"
 

@@ -60,7 +60,7 @@ def test_only_the_first_batch_is_read_before_the_caller_computes(good, with_rank
 @pytest.mark.parametrize("words", ["'Batches' object is not an iterator", "no '__next__'"])
 def test_an_iterable_has_no_next(good, with_value, words):
     def failed(value):
-        return {"got": [], "error": ["TypeError", words]}
+        return {"got": [], "error": ["TypeError", words, False], "empty": []}
 
     assert EVERY(with_value(good, 1, failed, "slow")).hint == "iterable"
 
@@ -126,7 +126,7 @@ def test_one_batch_more_than_the_bound_is_too_many(good, with_ranks):
 
 
 def test_two_readers_are_the_cause_of_all_that_they_break(good, with_ranks):
-    error = ["ValueError", "generator already executing"]
+    error = ["ValueError", "generator already executing", False]
 
     def fallen(rank):
         value = {"got": [], "error": error}

@@ -29,7 +29,7 @@ EXPECTED = expect(GIVEN, 1)
 def a_run(change=lambda value: None):
     """A run of an answer that is right but for what `change` does to its first traces' steps."""
     value = {
-        kind: [[dict(parts) for parts, _ in trace] for trace in EXPECTED[kind]] for kind in KINDS
+        kind: [[dict(parts) for parts, *_ in trace] for trace in EXPECTED[kind]] for kind in KINDS
     }
     value = copy.deepcopy(value)
     change(value)

@@ -16,6 +16,9 @@ import torch
 from hpml.ranks import Reply, Server, ask
 
 CASES = ("one dtype", "three dtypes", "no gradients")
+# Seconds by which the next gradient is late after one with which a message is to leave: a message
+# that leaves in between, from another thread too, has not waited for that gradient
+PAUSE = 0.03
 Layout = Literal["whole", "transposed", "columns"]
 # Of the largest factor of 12: 12 · 5 · 4 ranks is below 2**8, which bfloat16 has exactly
 LARGEST = {torch.float32: 2**15, torch.float64: 2**15, torch.bfloat16: 5}
@@ -30,6 +33,11 @@ class Message:
     gradients: tuple[int, ...]
     nbytes: int
     leaves_with: int | None
+
+    @property
+    def waits_for_none(self) -> bool:
+        """Whether it leaves with its own last gradient: it is full, or larger than a buffer."""
+        return self.leaves_with == self.gradients[-1]
 
 
 def inside(base: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -109,9 +117,24 @@ def _three_dtypes(draw: torch.Generator, buffer_bytes: int) -> list[Any]:
     return made
 
 
-def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+def serve(
+    ranks: Sequence[dict[str, Any]], pause: float = PAUSE
+) -> tuple[Sequence[dict[str, Any]], Server]:
     """A stage's `serve`: to each "gradient" of a rank the next one, and None after a case's last;
-    "averaged" is the moment at which a case is over."""
+    "averaged" is the moment at which a case is over. There is a pause after each gradient with
+    which a message is to leave before the next one is taken."""
+    pauses = [
+        [
+            {
+                message.leaves_with + 1
+                for of_dtype in messages(case, rank["buffer_bytes"]).values()
+                for message in of_dtype
+                if message.waits_for_none
+            }
+            for case in rank["gradients"]
+        ]
+        for rank in ranks
+    ]
     at = [[0, 0] for _ in ranks]  # case and gradient, by rank
 
     def reply(rank: int, request: Any) -> list[Reply]:
@@ -123,7 +146,8 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
             return [Reply(rank)]
         at[rank][1] += 1
         rest = ranks[rank]["gradients"][case][number : number + 1]
-        return [Reply(rank, rest[0] if rest else None)]
+        after = pause if number in pauses[rank][case] else 0.0
+        return [Reply(rank, rest[0] if rest else None, after=after)]
 
     return [{"buffer_bytes": rank["buffer_bytes"]} for rank in ranks], reply
 

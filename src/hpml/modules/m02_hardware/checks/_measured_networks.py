@@ -217,8 +217,9 @@ def kept(model: nn.Sequential, data: Tensor) -> dict[str, int]:
 
 
 def ask_answer(answer: ModuleType, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of each network: its budget; the largest batch for each size of memory, and the budgets at
-    that batch and one more."""
+    """Of each network: its budget; for each size of memory that size, the largest batch, and the
+    budgets at that batch and one more. Two more sizes are those at the edge by the answer's own
+    budget: all of it for this batch, and one byte less than for a batch of one."""
     found = []
     for network in inputs["networks"]:
 
@@ -226,13 +227,19 @@ def ask_answer(answer: ModuleType, inputs: Mapping[str, Any]) -> list[dict[str, 
             shape = (batch, *network["sample"])
             return answer.memory_budget(build(network, "meta"), shape, network["optimizer"])
 
+        own = [budget(network["batch"]), budget(1)]
+        edges = []
+        for value, less in zip(own, (0, 1), strict=True):
+            figures = list(value.values()) if isinstance(value, dict) else [None]
+            if all(type(one) is int and 0 <= one < 10**15 for one in figures):
+                edges.append(sum(figures) - less)
         fits = []
-        for memory in network["memory"]:
+        for memory in [*network["memory"], *edges]:
             sample = tuple(network["sample"])
             model = build(network, "meta")
             batch = answer.largest_batch(model, sample, network["optimizer"], memory)
             sane = type(batch) is int and 0 <= batch < 10**6
-            fits.append([batch, budget(batch) if sane and batch else None,
+            fits.append([memory, batch, budget(batch) if sane and batch else None,
                          budget(batch + 1) if sane else None])  # fmt: skip
-        found.append({"budget": budget(network["batch"]), "fits": fits})
+        found.append({"budget": own[0], "fits": fits})
     return found

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from hpml.ranks import Reply, Server, ask
+from hpml.ranks import Reply, Server, ask, mark
 from hpml.ranks.evidence import RankEvidence
 
 NAP = 0.003  # seconds between two questions whether a read or a computation may end
@@ -30,8 +30,9 @@ KINDS = {"OSError": OSError, "ValueError": ValueError, "RuntimeError": RuntimeEr
 # In a rank
 
 
-def batches() -> Iterator[torch.Tensor]:
-    """The rank's batches, as its server has them: each is asked for when it is read."""
+def batches(raised: list[Exception] | None = None) -> Iterator[torch.Tensor]:
+    """The rank's batches, as its server has them: each is asked for when it is read. An error that
+    ends them is put into `raised` too."""
     while True:
         found = ask("read")
         while found is None:
@@ -39,7 +40,10 @@ def batches() -> Iterator[torch.Tensor]:
             found = ask("reading")
         if "raise" in found:
             kind, message = found["raise"]
-            raise KINDS[kind](message)
+            error = KINDS[kind](message)
+            if raised is not None:
+                raised.append(error)
+            raise error
         if "batch" not in found:
             return
         yield found["batch"]
@@ -54,11 +58,13 @@ def compute() -> None:
 
 
 def take_all(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What a loop over the answer's iterator gets, and the error that ends it."""
+    """What a loop over the answer's iterator gets, and the error that ends it: its type, its
+    message, and whether it is the one that was raised. And what it gets where there is nothing."""
     ask("count")
-    got, error = [], None
+    got, error, empty = [], None, []
     before = tasks()
-    source: Any = batches()
+    raised: list[Exception] = []
+    source: Any = batches(raised)
     if inputs.get("without_next"):  # as a list is: an iterable, and no iterator
         source = type("Batches", (), {"__iter__": lambda self: batches()})()
     ahead = iter(answer.prefetch(source, depth=inputs["depth"]))
@@ -68,15 +74,21 @@ def take_all(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
             batch = next(ahead)
         except StopIteration:
             break
-        except Exception as raised:
-            error = [type(raised).__name__, str(raised)]
+        except Exception as seen:
+            error = [type(seen).__name__, str(seen), any(seen is one for one in raised)]
             break
         got.append(batch)
         compute()
-    del ahead
     wait_for_tasks(before, PATIENCE)
     ask("count")
-    return {"got": got, "error": error}
+    del ahead  # not before: the loop is over, whoever still holds the iterator
+    if inputs.get("without_next"):
+        mark("an empty list of batches")
+        try:
+            empty = [type(one).__name__ for one in answer.prefetch([], depth=inputs["depth"])]
+        except Exception as seen:
+            empty = [f"{type(seen).__name__}: {seen}"]
+    return {"got": got, "error": error, "empty": empty}
 
 
 def leave(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:

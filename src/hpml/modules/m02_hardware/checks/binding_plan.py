@@ -5,6 +5,7 @@ options. Nodes are described as `lscpu --extended` does; the numbering of CPUs d
 They are drawn, and what they hold is counted, in the package `instructors`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -65,7 +66,9 @@ def shape_problem(asked: Case, plan: Any) -> Problem | None:
     known = {row["cpu"] for row in asked["cpus"]}
     for rank, cpus in enumerate(plan):
         if not cpus:
-            return Problem(f"{where}: rank {rank} has no CPU", "empty")
+            uneven = len(set(Counter(asked["gpus"]).values())) > 1
+            hint = "crowded" if uneven else "empty"
+            return Problem(f"{where}: rank {rank} has no CPU", hint)
         if unknown := sorted(set(cpus) - known):
             return Problem(
                 f"{where}: rank {rank} has CPU {str(unknown[0])[:40]}: there is none", "absent"
@@ -115,7 +118,7 @@ def all_have_as_many_as_there_are(run: Run) -> Problem | None:
         if len(set(counts)) > 1:
             seen = f"{where}: ranks have from {min(counts)} to {max(counts)} cores"
             return cores_are_their_own(run) or Problem(seen, "uneven", f"{most} cores each")
-        if counts[0] != most:
+        if counts[0] < most:  # more have only ranks that are not at home, or share cores
             sockets = {row["socket"] for row in asked["cpus"]}
             everyone = {cpu for cpus in plan for cpu in cpus}
             mine = {row["socket"] for row in asked["cpus"] if row["cpu"] in everyone}
@@ -269,6 +272,8 @@ CHECK = Check(
         "CPUs.",
         "empty": "Every rank has cores. If you chose CPUs by their numbers: which of them are on "
         "which socket differs from machine to machine, so look at the fields.",
+        "crowded": "A NUMA node may have more GPUs than another, and so more ranks. Count those of "
+        "each node: where most ranks share the cores, each has fewest, and no rank gets more.",
         "ranks": "The list has one item for each rank of the node.",
         "absent": "A CPU is what stands in the field 'cpu'. The number of a core, or a count, is "
         "no CPU.",

@@ -102,10 +102,11 @@ def every_other_kind(run: Run) -> Problem | None:
 @dataclass(frozen=True)
 class Taken:
     """What a rank did in one case: when it asked for each gradient (last of all for the one that
-    is not there), and its messages to other ranks."""
+    is not there), when it got it, and its messages to other ranks."""
 
     case: int
     asked: list[float]
+    got: list[float]
     calls: list[Call]
 
 
@@ -124,7 +125,8 @@ def cases_of(rank: RankEvidence) -> Iterator[Taken]:
             and len(call.group) > 1
             and call.operation != "barrier"
         ]
-        yield Taken(case, [asked.at for asked in served[before + 1 : end]], calls)
+        asked = served[before + 1 : end]
+        yield Taken(case, [one.at for one in asked], [one.answered for one in asked], calls)
 
 
 def a_message_for_each_buffer(run: Run) -> Problem | None:
@@ -223,16 +225,22 @@ def left_late(run: Run, rank: RankEvidence, taken: Taken) -> Problem | None:
         for message, call in zip(of_dtype, calls, strict=True):
             if message.leaves_with is None:
                 continue
-            # A thread that sends may take a moment: one gradient more is not a delay
+            # A thread that sends may take a moment: one gradient more is not a delay, unless that
+            # came after a pause
             later = taken.asked[message.leaves_with + 2 :]
+            if message.waits_for_none:
+                later = taken.got[message.leaves_with + 1 :]
             if later and call.issued > later[0]:
                 late.append(message)
     if late:
-        full = all(message.nbytes == run.inputs[rank.rank]["buffer_bytes"] for message in late)
+        room = run.inputs[rank.rank]["buffer_bytes"]
+        hint = "late"
+        if all(message.waits_for_none for message in late):
+            hint = "full" if any(message.nbytes == room for message in late) else "large_late"
         return Problem(
             f"{of}{len(late)} of {len(taken.calls)} messages left later than they could: more "
             "gradients were taken in between",
-            "full" if full else "late",
+            hint,
         )
     if waited:
         return Problem(
@@ -334,6 +342,7 @@ CHECK = Check(
         "buffers of 16 kB. Which two travel together, and when?",
         "full": "A buffer that is full to the last byte has nothing to wait for. Look at it once "
         "more after a gradient has gone in, and send it before you take the next one.",
+        "large_late": "A gradient larger than a buffer waits for none: send it before the next.",
         "late": "The first buffer is full long before the last gradient is there. Send it in the "
         "for loop, before you take the next gradient: list(gradients) takes all of them first.",
         "waiting": "dist.all_reduce returns when the sum is there; with async_op=True it returns "

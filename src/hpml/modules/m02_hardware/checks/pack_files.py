@@ -241,7 +241,7 @@ CHECK = Check(
         "one_file": "A pack is copied as one file: the index belongs in it, and what was written "
         "on the way has to be gone.",
         "lost": "Every file counts: in `folder` itself, in folders of folders, without a byte in "
-        "it, and without an ending.",
+        "it, without an ending, and with a dot at the beginning of its name.",
         "types": "packed[7] is a pair: the path within the folder, with /, and the bytes.",
         "order": "Folders list their files in any order. Sort the paths, as str, once, before "
         "anything is written.",

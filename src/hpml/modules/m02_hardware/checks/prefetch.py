@@ -104,7 +104,7 @@ def unexpected(value: dict[str, Any]) -> Problem | None:
     """An error that came out of the loop where the reader had none."""
     if value["error"] is None:
         return None
-    kind, message = value["error"]
+    kind, message, _ = value["error"]
     hint = "two_readers" if TWO_READERS in message else "raised"
     hint = "iterable" if any(words in message for words in NO_ITERATOR) else hint
     return Problem(f"the loop ended with {kind}: {message}", hint)
@@ -117,6 +117,9 @@ def every_batch(run: Run) -> Problem | None:
         for value, batches in zip(run.stages[stage].values, run.expected[stage], strict=True):
             if problem := unexpected(value) or misread(value["got"], batches):
                 return problem
+            if value["empty"]:
+                seen = f"of an empty list, the loop got {value['empty'][0]}"
+                return Problem(seen, "empty", "no batch, and no error")
     return None
 
 
@@ -180,12 +183,15 @@ def raises(run: Run) -> Problem | None:
         seen = f"the reader raised {kind}"
         if value["error"] is None:
             return Problem(f"{seen}, and the loop ended as if that were the end", "swallowed")
-        if value["error"] != [kind, message]:
-            found = ": ".join(value["error"])[:100]
+        if value["error"][:2] != [kind, message]:
+            found = ": ".join(value["error"][:2])[:100]
             seen = f"{seen}, and the loop ended with {found}"
             if TWO_READERS in found:
                 return every_batch(run) or Problem(seen, "two_readers")
             return Problem(seen, "another_error")
+        if not value["error"][2]:
+            text = f"{seen}, and the loop ended with another {kind}, of the same message"
+            return Problem(text, "another_error")
         if problem := misread(value["got"], batches):
             problem = Problem(f"{seen} after {len(batches)} batches: {problem.message}", "early")
             return every_batch(run) or overlaps(run) or problem  # out of order without an error too
@@ -257,6 +263,8 @@ CHECK = Check(
         "batch, and to stop the loop.",
         "iterable": "next() wants an iterator, and `batches` may be any iterable, such as a list. "
         "iter(batches) makes an iterator of it, and a for loop calls that.",
+        "empty": "A data set may be empty. The first thing that the caller takes from the queue is "
+        "the end then, as it is the last thing elsewhere: let the same lines handle both.",
         "lost": "When the reader is at the end, batches may still be in the queue. The end has to "
         "come after them, in the same queue.",
         "twice": "Each batch is handed over once. Does the reader put a batch in that it has "
@@ -281,7 +289,8 @@ CHECK = Check(
         "swallowed": "An exception that leaves a thread's function ends the thread, and nobody "
         "else hears of it. Catch it in the reader, hand it over in the queue, and raise it where "
         "the caller waits.",
-        "another_error": "The caller may catch the reader's exception by its type. Catch it in the "
+        "another_error": "The caller may catch the reader's exception by its type, and needs its "
+        "traceback to find the line. Catch it in the "
         "thread in which it is raised, hand over that very object, and raise it where the caller "
         "waits.",
         "early": "The error belongs after the batches that were read before it. If it goes "

@@ -30,9 +30,10 @@ class Crops:
 
     `image` is the number in the file, -1 where it was not found; `top` and `left` are the crop's
     first row and column in the padded image, 0 to 8; `mirrored` is 0 or 1. `exact` (bool): all
-    pixels are right. `misread` names what was done with values of a loader whose images are found
-    when that is undone: "twice", "by_256", "unscaled", "unnormalised", "raw", "wrapped"; "" where
-    they are right. `labels` came with the images, `expected` are those of the images found.
+    pixels are right; `red`: all red ones are. `misread` names what was done with values of a
+    loader whose images are found when that is undone: "twice", "by_256", "unscaled",
+    "unnormalised", "raw", "wrapped"; "" where they are right. `labels` came with the images,
+    `expected` are those of the images found.
     """
 
     image: np.ndarray
@@ -40,6 +41,7 @@ class Crops:
     left: np.ndarray
     mirrored: np.ndarray
     exact: np.ndarray
+    red: np.ndarray
     labels: np.ndarray
     expected: np.ndarray
     misread: str
@@ -114,16 +116,18 @@ def read_epoch(file: File, batches: Sequence[Sequence[Any]]) -> Crops:
             if found > 0.5:
                 break
         assert where is not None
-        exact = np.abs(file.crops(where) - values).max(axis=(1, 2, 3)) <= EXACT
+        right = np.abs(file.crops(where) - values).max(axis=(2, 3)) <= EXACT  # by image and colour
+    there = where[0] >= 0
     image, top, left, mirrored = where
     return Crops(
         image,
         top,
         left,
         mirrored,
-        exact=exact & (where[0] >= 0),
+        exact=right.all(axis=1) & there,
+        red=right[:, 0] & there,
         labels=labels,
-        expected=np.where(where[0] >= 0, file.labels[where[0]], -1),
+        expected=np.where(there, file.labels[where[0]], -1),
         misread=best,
         sizes=tuple(len(one) for _, one in batches),
     )

@@ -44,15 +44,19 @@ def new_file(number: int, seed: int) -> bytes:
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage: the files, the loaders' seeds, and one for the global generators (`noise`)."""
+    """By stage: the files, the loaders' seeds and batch sizes, and one seed for the global
+    generators (`noise`). One round has another batch size than a training step: an answer that
+    does not look at what it is told is wrong there."""
     pick = random.Random(seed)
     number = 3 * BATCH + pick.randrange(5, BATCH - 5)  # the last batch is a short one
     seeds = [derived(seed, f"generator {place}") for place in range(ROUNDS)]
+    other = next(size for size in pick.sample(range(20, 29), 9) if number % size)
     found: dict[str, list[dict[str, Any]]] = {}
     for stage, images in ((LOADED, number), (GIVEN, SLOWLY)):
         files = [new_file(images, derived(seed, f"{stage} {place}")) for place in range(ROUNDS)]
         noise = derived(seed, f"noise {stage}")
-        found[stage] = [{"files": files, "seeds": seeds, "noise": noise}]
+        sizes = [BATCH, other, BATCH]
+        found[stage] = [{"files": files, "seeds": seeds, "noise": noise, "sizes": sizes}]
     return found
 
 
@@ -73,7 +77,7 @@ def served(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[Any], Server]:
         place += 1
         return [Reply(rank, next(files) if request == "file" else None)]
 
-    return [{"seeds": given["seeds"], "noise": given["noise"]}], serve
+    return [{name: given[name] for name in ("seeds", "sizes", "noise")}], serve
 
 
 # In a rank
@@ -123,7 +127,7 @@ def all_epochs(make: Any, inputs: dict[str, Any]) -> list[list[list[list[Any]]]]
     training = Training()
     training.step()  # not counted: it sets up what later steps use again
     rounds = []
-    for place, seed in enumerate(inputs["seeds"]):
+    for place, (seed, size) in enumerate(zip(inputs["seeds"], inputs["sizes"], strict=True)):
         ask("train")
         training.step()
         content = ask("file")
@@ -131,7 +135,7 @@ def all_epochs(make: Any, inputs: dict[str, Any]) -> list[list[list[list[Any]]]]
         limit = 2 * len(content) // RECORD
         torch.manual_seed(inputs["noise"] + place)
         ask("load")
-        loader = make(FILE, BATCH, torch.Generator().manual_seed(seed))
+        loader = make(FILE, size, torch.Generator().manual_seed(seed))
         rounds.append([epoch_of(loader, limit) for _ in range(EPOCHS)])
         ask("loaded")
     return rounds
@@ -144,7 +148,9 @@ def load(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     torch.manual_seed(inputs["noise"] + ROUNDS)
     np.random.seed(inputs["noise"] % 2**32)
     random.seed(inputs["noise"])
-    again = answer.Loader(FILE, BATCH, torch.Generator().manual_seed(inputs["seeds"][-1]))
+    again = answer.Loader(
+        FILE, inputs["sizes"][-1], torch.Generator().manual_seed(inputs["seeds"][-1])
+    )
     found = {"rounds": rounds, "again": epoch_of(again, 2 * len(rounds[-1][0]))}
     ask("end")
     return found

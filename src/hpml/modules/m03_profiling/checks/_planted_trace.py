@@ -25,6 +25,18 @@ PYTORCHS = {
     "loading": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
     "optimizer": "Optimizer.step#AdamW.step",
 }
+# Marks that are none of the five kinds, and of no step: their names hold words of these
+OTHERS = (
+    "loading_queue",
+    "transforms_reset",
+    "backward hooks",
+    "optimizer_state",
+    "rest of enumerate(DataLoader)#",
+    "before Optimizer.step",
+    "hooks of ProfilerStep#",
+    "log of gloo:all_reduce or nccl:all_reduce",
+)
+BEHIND = "wait behind aten::mm"  # likewise: no operator
 
 Event = dict[str, Any]
 
@@ -70,8 +82,8 @@ class Clock:
 
     @property
     def main(self) -> int:
-        """The thread of the steps."""
-        return self.pid
+        """The thread of the steps. It need not be the process's first."""
+        return self.pid + (11 if self.words is PYTORCHS else 0)
 
     def record(self, name: str, category: str, start: float, end: float, thread: int = 0) -> None:
         """One complete event, of the main thread if none is named."""
@@ -98,9 +110,9 @@ class Clock:
         self.parts["communication" if self.messages else part] += lasts / 1e3
         self.at += lasts
 
-    def message(self, begin: float, thread: int) -> None:
+    def message(self, begin: float, thread: int, operation: str = "all_reduce") -> None:
         """A message ends that was under way since `begin`."""
-        self.record(f"{self.library}:all_reduce", "user_annotation", begin, self.at, thread)
+        self.record(f"{self.library}:{operation}", "user_annotation", begin, self.at, thread)
         self.messages -= 1
 
     @contextmanager
@@ -200,9 +212,17 @@ def _forward(clock: Clock, scale: float, distributed: bool) -> None:
     start = clock.at
     inner = "DistributedDataParallel.forward" if distributed else "CrossEntropyLoss.forward"
     with clock.mark("forward"), clock.mark(inner):
+        if distributed:  # rank 0's buffers
+            begin = clock.at
+            clock.messages += 1
+            clock.idle("forward", scale * clock.between(0.8, 1.5))
+            clock.message(begin, clock.main + 8, "broadcast")
         for _ in range(4):
             clock.idle("forward", scale * clock.between(0.02, 0.3))
             clock.operator("forward", scale * clock.between(0.5, 3))
+        for name in OTHERS:
+            with clock.mark(name):
+                clock.idle("forward", scale * clock.between(0.3, 0.5))
     # Another thread loads ahead meanwhile: that costs the step nothing
     middle = start + 0.6 * (clock.at - start)
     clock.record(clock.words["loading"], "user_annotation", start + 10, middle, clock.main + 3)
@@ -228,7 +248,8 @@ def _backward(clock: Clock, scale: float, distributed: bool) -> None:
                 clock.messages += 1
                 sent.append((clock.at, clock.main + 5 + len(sent)))
         for begin, gloo in sent:
-            clock.idle("backward", scale * clock.between(1, 5))
+            with clock.mark(BEHIND):
+                clock.idle("backward", scale * clock.between(1, 5))
             clock.message(begin, gloo)
             clock.operator("backward", scale * clock.between(0.1, 0.4))
         clock.idle("backward", scale * clock.between(0.02, 0.2))

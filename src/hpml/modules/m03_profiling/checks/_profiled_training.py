@@ -143,10 +143,23 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> list[torch.Tensor]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train with the answer's profiler; returns the weights and this rank's trace, if any."""
+    """Train with the answer's profiler; returns the weights and this rank's trace, if any.
+
+    A profiler that warms up records nothing: that it has been told to get ready shows nowhere else.
+    """
+    from torch.profiler.profiler import _KinetoProfile
+
+    get_ready, ready = _KinetoProfile.prepare_trace, []
+
+    def noted(profiler: Any) -> None:
+        ready.append(True)
+        get_ready(profiler)
 
     def ticket(part: str) -> int:
-        return ask({"part": part, "profiled": torch.autograd._profiler_enabled()})
+        on = torch.autograd._profiler_enabled()
+        return ask({"part": part, "profiled": on, "ready": bool(ready)})
+
+    _KinetoProfile.prepare_trace = noted
 
     Path(FOLDER).mkdir(exist_ok=True)
     training = Training(inputs["seed"], ticket)

@@ -7,19 +7,14 @@ of all images (`_found_crops.py`), and how they are drawn is counted (`_drawn_an
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from hpml.checks.compare import described, named
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.modules.m03_profiling.checks._drawn_anew import fresh, shuffled
-from hpml.modules.m03_profiling.checks._found_crops import Crops, File, is_batch, read_epoch
 from hpml.modules.m03_profiling.checks._loaded_epochs import (
-    BATCH,
     EPOCHS,
     GIVEN,
     LOADED,
@@ -34,97 +29,35 @@ from hpml.modules.m03_profiling.checks._loaded_epochs import (
     overall,
 )
 from hpml.modules.m03_profiling.checks._loader_picture import loader_picture
-from hpml.ranks.evidence import Evidence
+from hpml.modules.m03_profiling.checks._read_rounds import (
+    Found,
+    found,
+    images_found,
+    images_lost,
+)
 
 SHARE = 0.1  # of a step's processor time, at most
 MENDED = 0.5  # of the given loader's time for an image: with more, it is not mended
-SEEN_AS = {
-    "twice": "are normalised twice",
-    "by_256": "are divided by 256 and not by 255",
-    "unscaled": "are normalised without being divided by 255",
-    "unnormalised": "are divided by 255 and not normalised",
-    "raw": "are gray levels from 0 to 255",
-    "wrapped": "have wrapped around: they are what differences become in uint8",
-}
 
 
-def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> list[int]:
-    """The number of images of each batch."""
-    number = len(inputs[LOADED][0]["files"][0]) // RECORD
-    return [min(BATCH, number - start) for start in range(0, number, BATCH)]
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> list[list[int]]:
+    """By round, the number of images of each batch."""
+    (given,) = inputs[LOADED]
+    number = len(given["files"][0]) // RECORD
+    return [
+        [min(size, number - start) for start in range(0, number, size)] for size in given["sizes"]
+    ]
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the answer loaded, by round and epoch; and again with an equal generator."""
-
-    rounds: list[list[Crops]]
-    again: bool  # all of its batches are equal to the last round's first epoch
-
-
-_last: list[tuple[Evidence, Found | Problem]] = []  # all claims read the same evidence
-
-
-def found(run: Run) -> Found | Problem:
-    """What was loaded; a Problem where that is not epochs of images."""
-    evidence = run.stages[LOADED]
-    if not _last or _last[0][0] is not evidence:
-        _last[:] = [(evidence, _read(run))]
-    return _last[0][1]
-
-
-def _read(run: Run) -> Found | Problem:
-    value = run.stages[LOADED].values[0]
-    rounds = value.get("rounds") if isinstance(value, dict) else None
-    if not (
-        isinstance(rounds, list)
-        and len(rounds) == ROUNDS
-        and all(isinstance(one, list) and len(one) == EPOCHS for one in rounds)
-        and all(isinstance(epoch, list) for one in rounds for epoch in one)
-        and isinstance(value.get("again"), list)
-    ):
-        return Problem("the answer brought back no epochs", "start")
-    for epoch in [*(epoch for one in rounds for epoch in one), value["again"]]:
-        if problem := malformed(epoch, run.expected):
-            return problem
-    read = []
-    for content, epochs in zip(run.inputs[LOADED][0]["files"], rounds, strict=True):
-        file = File(content)
-        read.append([read_epoch(file, epoch) for epoch in epochs])
-    pairs = zip(value["again"], rounds[-1][0], strict=True)
-    return Found(read, all(torch.equal(a, b) for one in pairs for a, b in zip(*one, strict=True)))
-
-
-def malformed(epoch: list[Any], sizes: list[int]) -> Problem | None:
-    for number, batch in enumerate(epoch, 1):
-        if is_batch(batch):
-            continue
-        if not isinstance(batch, list) or len(batch) != 2:
-            kind = batch[0] if isinstance(batch, list) and batch else type(batch).__name__
-            return Problem(f"batch {number} is a {kind}", "types", "a pair: images and labels")
-        seen = [
-            f"{named(item.dtype)} of shape {tuple(item.shape)}"
-            if isinstance(item, torch.Tensor)
-            else item
-            if isinstance(item, str)
-            else described(item)
-            for item in batch
-        ]
-        message = f"batch {number} has images that are {seen[0]}, and labels that are {seen[1]}"
-        return Problem(message, "types", "float32 (B, 3, 32, 32) and int64 (B,)")
-    got = [len(labels) for _, labels in epoch]
-    if got == sizes:
-        return None
-    message = f"an epoch of {sum(sizes)} images has batches of {got}"[:200]
-    if sum(got) < sum(sizes) and got == sizes[: len(got)]:
-        return Problem(message, "last_batch", "a last batch with those that are left")
-    return Problem(message, "types", f"batches of {BATCH} images, and the last with the rest")
+def images_of(run: Run) -> int:
+    """The number of images of a file."""
+    return sum(run.expected[0])
 
 
 def costs(run: Run) -> tuple[Cost, Cost] | CannotJudge:
     """The given loader's cost and the answer's. Both have the cheaper training: an answer that
     makes steps more expensive has no larger ones to hide in."""
-    answers = cost(run.stages[LOADED], sum(run.expected))
+    answers = cost(run.stages[LOADED], images_of(run))
     given = cost(run.stages[GIVEN], SLOWLY)
     if answers is None or given is None:
         return CannotJudge("this system does not count the processor time of a process")
@@ -140,7 +73,7 @@ def unmended(run: Run) -> Problem | None:
     if isinstance(both, CannotJudge):
         return None
     given, answers = both
-    anywhere = overall(run.stages[LOADED], sum(run.expected), given.training)
+    anywhere = overall(run.stages[LOADED], images_of(run), given.training)
     if anywhere is None:
         return Problem("the answer asked for more than it was given", "start")
     most = max(answers.loading, anywhere)
@@ -166,29 +99,11 @@ def mended(judge: Callable[[Found], Problem | None]) -> Callable[[Run], Problem 
     return guarded
 
 
-def images_found(what: Found) -> Problem | None:
-    """The images' values: each is one of the crops that the text allows."""
-    for epoch in (epoch for one in what.rounds for epoch in one):
-        number = len(epoch.image)
-        missing = int((epoch.image < 0).sum())
-        if missing:
-            message = f"{missing} of {number} loaded images are not crops of an image in the file"
-            return Problem(message, "no_crop")
-        if epoch.misread:
-            return Problem(f"the values of the images {SEEN_AS[epoch.misread]}", "normalise")
-        wrong = int((~epoch.exact).sum())
-        if wrong:
-            inner = "right in the middle, and has other values elsewhere"
-            message = f"{wrong} of {number} loaded images are wrong: each is {inner}"
-            return Problem(message, "padding")
-    return None
-
-
 def judge_epochs(what: Found) -> Problem | None:
+    if problem := images_lost(what) or what.sizes:
+        return problem
     for one in what.rounds:
         for number, epoch in enumerate(one, 1):
-            if (epoch.image < 0).any():
-                return images_found(what)
             counts = Counter(epoch.image.tolist())
             if missing := len(epoch.image) - len(counts):
                 image, often = counts.most_common(1)[0]
@@ -205,15 +120,15 @@ def judge_images(what: Found) -> Problem | None:
 
 
 def judge_fresh(what: Found) -> Problem | None:
-    if any((epoch.image < 0).any() for one in what.rounds for epoch in one):
-        return images_found(what)
-    return fresh(what.rounds)
+    return images_lost(what) or what.sizes or fresh(what.rounds)
 
 
 def judge_repeatable(what: Found) -> Problem | None:
     if not what.again:
         message = "two loaders whose generators have equal seeds load other batches"
         return Problem(message, "generator")
+    if what.sizes:
+        return what.sizes
     first, *others = (one[0] for one in what.rounds)
     for field, drawn in (("image", "order"), ("top", "crops"), ("mirrored", "mirrored images")):
         values = getattr(first, field)
@@ -224,7 +139,7 @@ def judge_repeatable(what: Found) -> Problem | None:
     return None
 
 
-CONTENT = (judge_epochs, judge_images, judge_fresh, judge_repeatable)
+CONTENT = (judge_images, judge_epochs, judge_fresh, judge_repeatable)
 
 
 def judge_share(run: Run) -> Problem | CannotJudge | None:
@@ -258,9 +173,9 @@ def judge_opens(run: Run) -> Problem | CannotJudge | None:
         return CannotJudge("this machine does not report who opens a file")
     if most == 0:
         return Problem("the file was not opened when it was loaded", "opens")
-    number = EPOCHS * len(run.expected)
+    number = EPOCHS * max(map(len, run.expected))
     if most > number + 1:  # once for each batch does no harm, nor once more in __init__
-        images = EPOCHS * sum(run.expected)
+        images = EPOCHS * images_of(run)
         message = f"for {images} images in {number} batches the file was opened {most} times"
         return Problem(message, "opens")
     return None
@@ -280,8 +195,10 @@ CHECK = Check(
     stages=STAGES,
     shared_folder=True,
     claims=(
-        Claim("in each epoch every image comes once, in a new order", 3, mended(judge_epochs)),
-        Claim("each is a crop of its own image, and normalised", 2, mended(judge_images)),
+        Claim("each image is a crop of one in the file, and normalised", 2, mended(judge_images)),
+        Claim(
+            "an epoch has each image once, with its label, in a new order", 3, mended(judge_epochs)
+        ),
         Claim("crops and mirrored images are drawn anew, all alike", 3, mended(judge_fresh)),
         Claim("the generator alone decides what is drawn", 2, mended(judge_repeatable)),
         Claim("the file is not opened for each image", 1, judge_opens),
@@ -303,6 +220,7 @@ CHECK = Check(
         "and labels of int64, each image with its label at the same place.",
         "last_batch": "The number of images is rarely a multiple of the batch size. The rest is a "
         "batch too: drop it, and some images are missing in each epoch.",
+        "batch_size": "A loader is told its batch_size, and only the last batch may have fewer.",
         "cover": "A permutation has each number once. Random numbers have some twice and others "
         "never.",
         "labels": "Images and labels are permuted by the same indices. Which of the two have you "
@@ -316,6 +234,8 @@ CHECK = Check(
         "negative take a pixel from the other end?",
         "normalise": "(pixel / 255 - MEAN) / STD, once, in float32. A difference of two uint8 that "
         "is negative wraps around: first make it float32, then subtract.",
+        "colours": "Each colour has its own MEAN and STD: as tensors of shape (3, 1, 1) they meet "
+        "images of shape (B, 3, 32, 32) colour by colour.",
         "padding": "The 4 pixels around are black: 0 before normalising, which is about -2 "
         "afterwards. A 0 after normalising is the mean colour. And float16 or bfloat16 on the way "
         "loses gray levels.",

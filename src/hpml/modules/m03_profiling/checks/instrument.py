@@ -32,10 +32,13 @@ TOLERANCE = 1e-9  # the model is float64
 STAGE = "train"
 
 
+def requests(rank: RankEvidence) -> list[dict]:
+    return [asked.request for asked in rank.asked if not asked.refused]
+
+
 def parts_asked(rank: RankEvidence) -> list[tuple[str, bool]]:
     """The parts in the order in which the rank ran them, and whether it was being profiled."""
-    requests = [asked.request for asked in rank.asked if not asked.refused]
-    return [(request["part"], request.get("profiled") is True) for request in requests]
+    return [(request["part"], request.get("profiled") is True) for request in requests(rank)]
 
 
 def trains_as_before(run: Run) -> Problem | None:
@@ -69,6 +72,12 @@ def profiles_no_more(run: Run) -> Problem | None:
         if lacking := sorted(asked - on):
             seen = f"the profiler of rank {rank.rank} recorded {len(asked - set(lacking))} steps"
             return Problem(seen, "no_file" if not on else "window", shown(window(given)))
+        ready = [request.get("ready") is True for request in requests(rank)]
+        warm = min(asked) - ready.index(True) // len(PARTS) if True in ready else given["warmup"]
+        if warm != given["warmup"]:
+            steps = f"{warm} step{'s' * (warm != 1)}"
+            seen = f"the profiler was switched on {steps} before the first that it recorded"
+            return right_steps(run) or Problem(seen, "warmup", f"{given['warmup']}")
     return None
 
 
@@ -107,6 +116,8 @@ def a_file_each(run: Run) -> Problem | None:
             return Problem(f"rank {rank} left no trace, and another rank did", "every_rank")
         if len(found) > 1:
             return Problem(f"rank {rank} left {len(found)} files", "repeat", "one")
+        if not found[0].endswith((".json", ".json.gz")):
+            return Problem(f"the trace of rank {rank} is {found[0][:60]!r}", "ending")
     if len(names) > run.world_size:
         return Problem(
             f"besides the traces there are {len(names) - run.world_size} files", "repeat"
@@ -263,7 +274,7 @@ CHECK = Check(
         Claim("the trace has the memory that was allocated", 1, has_memory),
         Claim("it has the steps that were asked for, each with its own work", 4, right_steps),
         Claim("each part of a step has its name", 4, names_parts),
-        Claim("the profiler records in those steps and in no other", 1, profiles_no_more),
+        Claim("it warms up before those steps, and records in no other", 1, profiles_no_more),
         Claim("the training is that of the bare loop", 1, trains_as_before),
     ),
     hints={
@@ -276,6 +287,10 @@ CHECK = Check(
         "rank_name": "All ranks run the same program, in the same folder. A name that is the same "
         "on all of them is one file, and the last writer wins. `torch.distributed.get_rank()` is "
         "the number; it stands right behind the word: rank0, rank1.",
+        "ending": "TensorBoard and Perfetto look for traces by their ending: .json or .json.gz.",
+        "warmup": "`wait` steps pass without the profiler. Then it is switched on, and what it "
+        "sees in `warmup` steps is thrown away: its own start is not in the trace. `schedule` "
+        "takes both numbers, and their sum alone is not enough.",
         "every_rank": "A slow rank is found by comparing the ranks, so each needs its trace. "
         "Is there an `if` around the profiler, or in what `on_trace_ready` calls?",
         "repeat": "After a window, a schedule begins again with waiting, until `repeat` windows "

@@ -43,11 +43,13 @@ KINDS = (
     (2, SIZES, 2, 4, SPREAD, (1, 2), "socket", ""),
     (1, SIZES, 2, 1, SIDE_BY_SIDE, (3, 5), "numa", ""),
     (2, SIZES, 2, 1, SPREAD, (1,), "machine", ""),
+    (2, SIZES, 2, 4, SIDE_BY_SIDE, (3,), "machine", ""),
     (2, SIZES, 2, 1, SPREAD, (2,), "numa", "reserved"),
     (2, SIZES, 2, 4, SIDE_BY_SIDE, (1,), "numa", "reserved"),
     (2, SIZES, 2, 1, SPREAD, (2,), "numa", "gpus"),
     (2, SIZES, 1, 4, SPREAD, (1,), "numa", "gpus"),
     (2, SIZES, 2, 1, ALTERNATING, (2,), "numa", "gpus and reserved"),
+    (2, SIZES, 2, 1, SPREAD, (2,), "numa", "unevenly spread gpus"),
 )
 
 
@@ -67,15 +69,20 @@ def case(
     domains = {"numa": sockets * numa, "socket": sockets, "machine": 1}[level]
     ranks = draw.choice(per_domain) * domains
     gpus = [rank * domains // ranks for rank in range(ranks)] if "gpus" in extra else []
+    if "unevenly" in extra:  # one GPU at a NUMA node, and all others at the next
+        gpus[1 : ranks // domains] = [1] * (ranks // domains - 1)
     while gpus == sorted(gpus) and gpus:
         draw.shuffle(gpus)  # so that rank r is not near GPU r by itself
     reserved: list[int] = []
-    if "reserved" in extra:  # a core of the first socket and one of the last; one of their threads
-        first, last = cpus[0], [row for row in cpus if row["socket"] == sockets - 1][-1]
-        reserved = sorted([draw.choice(siblings(cpus, first)), draw.choice(siblings(cpus, last))])
+    if "reserved" in extra:
+        # A thread of each of three cores of one NUMA node, with an even number of cores and one or
+        # two ranks: an answer that overlooks any of them deals out a core too many to each.
+        at = draw.randrange(sockets * numa)
+        own = {row["core"]: row for row in cpus if row["numa"] == at}
+        reserved = [draw.choice(siblings(cpus, own[core])) for core in draw.sample(sorted(own), 3)]
     words = f"{sockets} × {cores} cores with {threads} hardware thread{'s' * (threads > 1)} each"
     words += f", {sockets * numa} NUMA node{'s' * (sockets * numa > 1)}, {ranks} ranks"
-    words += f", CPUs {reserved[0]} and {reserved[1]} reserved" if reserved else ""
+    words += f", CPUs {', '.join(map(str, reserved))} reserved" if reserved else ""
     words += f", GPUs at NUMA nodes {gpus}" if gpus else ""
     return {"cpus": cpus, "ranks": ranks, "gpus": gpus, "reserved": reserved, "words": words}
 
