@@ -48,8 +48,8 @@ from hpml import check
 #
 # All inputs are float64, and messages too. When it returns, each parameter of the stage has in
 # `p.grad` the gradient of the loss, as if all layers were in one process. The optimizer's step comes
-# afterwards and is not yours. The last rank returns the loss. Stages are of different depths and
-# widths; with one rank there is one stage and no message.
+# afterwards and is not yours. The last rank returns the loss, the others `None`. Stages are of
+# different depths and widths; with one rank there is one stage and no message.
 #
 # *Before you start: four ranks have a quarter of the layers each. How many of them compute at the same
 # time? How long does a step take, compared with one rank that has all layers?*
@@ -692,7 +692,8 @@ check("mesh_2d")
 # - **The gradient of an input** is again a product: of the output's gradient, which has the output's
 #   dimensions, and of all other inputs. Its result has the dimensions of that input.
 # - **What cannot be**: two dimensions of one product, be they of one tensor or of two, split over the
-#   same dimension of the mesh; a size that does not divide. Raise `ValueError`.
+#   same dimension of the mesh; a size that does not divide. Both sums raise `ValueError` then, and
+#   `slice_of` does if the tensor alone cannot be split so.
 #
 # *Before you start: x [batch, io] times w [io, hidden] on a mesh of one dimension. You may split
 # batch, io or hidden. For which of the three does the forward pass need an all-reduce, for which the

@@ -58,11 +58,11 @@ from hpml import check
 # - **Which launcher.** torchrun sets `RANK`. If it is there, torchrun counts, even if SLURM's variables
 #   are there too (`srun torchrun`). A task that srun started has `SLURM_STEP_ID`. Otherwise this is
 #   one process: rank 0 of 1, node 0, master `localhost`, port 0 (any free port). That includes a
-#   batch script that runs `python` without `srun`.
+#   batch script that runs `python` without `srun`, whatever it has exported.
 # - **The port.** It comes from the job id (`SLURM_JOB_ID`), is in 1024 to 32767, and differs between
 #   jobs whose ids are less than 1000 apart.
 # - **The master.** Under srun it is the first host of the step. If the job script has exported
-#   `MASTER_ADDR` or `MASTER_PORT`, that value is used instead.
+#   `MASTER_ADDR` or `MASTER_PORT`, that value is used instead; it may be one of the two alone.
 # - **The device.** `cuda:N` among the GPUs that this process can see, `cpu` if it sees none. With
 #   `--gpus-per-task=1`, local rank 3 sees one GPU, and its name is `cuda:0`. If a node has more ranks
 #   than GPUs, they share them: local rank modulo GPUs.
@@ -180,8 +180,9 @@ check("process_group")
 # share, and the shares must fit together.
 #
 # - All ranks draw **one** random order of `range(length)`, from `seed` and the epoch and from nothing
-#   else. The global random generators are neither used nor changed: they are for augmentation and
-#   dropout, and differ from rank to rank.
+#   else: with another number of ranks it is the same order. It does not depend on the global random
+#   generators, and leaves them as they are: they are for augmentation and dropout, and differ from
+#   rank to rank.
 # - The order is **padded** to a multiple of the world size by repeating it from its start, as
 #   `torch.utils.data.DistributedSampler` does, so that each rank has ceil(n / W) samples. With 7
 #   samples on 3 ranks, two samples come twice. With 1 sample on 4 ranks, it comes four times. With no
@@ -397,8 +398,8 @@ check("ddp")
 #
 # Write `global_metrics(batches)`. It takes this rank's batches of logits (float32, B × classes) and
 # labels (int64, B), and returns the mean cross-entropy and the accuracy over the samples of **all**
-# ranks, the same on every rank. A rank may have no batch, or a batch with B = 0. If no rank has a
-# sample, both are NaN.
+# ranks, the same on every rank. Batches come one after the other, and once: there is no second loop
+# over them. A rank may have no batch, or a batch with B = 0. If no rank has a sample, both are NaN.
 #
 # Everything travels in **one** collective, in float64 (or int64), and in as few bytes as the sums need.
 # A float32 cannot count beyond 16,777,216 in steps of one: 16,777,216 + 1 is 16,777,216 again. The
@@ -615,7 +616,8 @@ check("checkpoint")
 #   on this rank's GPU if there is one.
 # - Each sample is used once per epoch, in the serial script's order. `DistributedSampler` draws its
 #   order from its `seed` plus the epoch in the same way, and gives rank r every W-th sample of it.
-# - The losses are means over all samples. Every rank returns them; rank 0 prints them.
+# - The losses are means over all samples. Every rank returns them; rank 0 prints them, in the serial
+#   script's lines, and no other rank prints an epoch or a loss.
 #
 # Under torchrun, `RANK`, `WORLD_SIZE` and `LOCAL_RANK` are this rank's numbers; under srun they are
 # `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` and `SLURM_LOCALID`. Your answer finds `MASTER_ADDR` and

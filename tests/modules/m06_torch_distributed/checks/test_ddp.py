@@ -80,12 +80,12 @@ def test_inputs_differ_between_ranks_and_seeds():
 
 
 def test_the_mean_gradient_of_shares_is_that_of_the_whole_batch():
-    ranks = CHECK.inputs(6, 3)["one model"]
+    ranks = CHECK.inputs(6, 4)["one model"]
     start = ranks[0]["state"]
     shares = [rank["batches"][0] for rank in ranks]
     factors = {place: torch.cat([share[3][place] for share in shares]) for place in PLACES}
     whole = [torch.cat([share[n] for share in shares]) for n in (0, 1)] + ["both", factors]
-    (apart,), (together,) = serial(start, [shares], 3), serial(start, [[whole]], 1)
+    (apart,), (together,) = serial(start, [shares], 4), serial(start, [[whole]], 1)
     for name, tensor in apart.items():
         torch.testing.assert_close(tensor, together[name], rtol=1e-9, atol=1e-12)
 

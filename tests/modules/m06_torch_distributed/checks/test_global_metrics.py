@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from hpml.modules.m06_torch_distributed.checks import global_metrics as exercise
 from hpml.ranks.evidence import Call
@@ -101,3 +102,10 @@ def test_one_rank_may_do_without_communication(hand_made):
 def test_ranks_that_bring_back_something_else_are_told_the_types(hand_made, value):
     run = hand_made(exercise.CHECK, [value, value], seed=SEED, calls=[CALL] * 3)
     assert problems(run) == MISTYPED
+
+
+def test_the_text_has_the_right_numbers():
+    largest = torch.tensor(16_777_216.0)
+    assert largest + 1 == largest == 2**24
+    assert pytest.approx(0.82) == (0.9 * 90 + 0.1 * 10) / 100
+    assert (0.9 + 0.1) / 2 == 0.5

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from hpml.modules.m06_torch_distributed.checks import _launchers as launchers
 
 SEEDS = range(5)
@@ -35,7 +37,7 @@ def test_ranks_of_a_recording_are_those_that_its_launcher_numbered():
 
 def test_a_seed_gives_the_same_cases_and_two_seeds_no_host_or_job_in_common():
     assert launchers.cases(3) == launchers.cases(3)
-    small = range(10 + max(launchers.APART))  # the ids of neighbouring jobs, which may meet
+    small = range(10 + 1)  # the ids of neighbouring jobs, which may meet
     one, other = ({case.job for case in launchers.cases(seed)} - {None, *small} for seed in (3, 4))
     assert len(one) > 10
     assert not one & other
@@ -60,6 +62,16 @@ def test_there_are_uneven_nodes_cyclic_ranks_steps_and_jobs_side_by_side():
     )
     jobs = sorted({case.job for case in srun if case.job is not None})
     assert any(0 < b - a < 1000 for a, b in itertools.pairwise(jobs))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_thousand_jobs_are_next_to_each_other_and_others_have_large_last_digits(seed):
+    jobs = launchers.neighbouring_jobs(seed)
+    near = jobs[: launchers.NEIGHBOURS]
+    assert near == list(range(near[0], near[0] + 1000))
+    assert max(jobs) <= launchers.LARGEST_JOB_ID
+    for ports in (10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 2**15, 2**16):
+        assert ports - 1 in {job % ports for job in jobs[launchers.NEIGHBOURS :]}
 
 
 def test_a_task_of_srun_here_has_all_names_of_the_recordings_and_their_meaning():
@@ -112,7 +124,7 @@ def test_scontrol_names_the_same_master(needs, tmp_path):
     srun = {
         case.environment["SLURM_STEP_NODELIST"]: case.master_address
         for case in launchers.cases(1)
-        if case.launcher == "srun" and case.job is not None
+        if case.launcher == "srun" and "MASTER_ADDR" not in case.environment
     }
     for nodes, master in srun.items():
         said = subprocess.run(

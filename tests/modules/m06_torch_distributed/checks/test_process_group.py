@@ -1,12 +1,13 @@
 """Exercise process_group: what its judges say of settings that are made by hand."""
 
-from dataclasses import asdict
+import types
+from dataclasses import asdict, replace
 
 import pytest
 
 from hpml.checks import find, judge
 from hpml.modules.m06_torch_distributed.checks import process_group as exercise
-from hpml.modules.m06_torch_distributed.checks._launchers import cases
+from hpml.modules.m06_torch_distributed.checks._launchers import cases, neighbouring_jobs
 
 SEED = 11
 
@@ -20,11 +21,20 @@ def right(case):
 def values(world_size, change=lambda case, told: told):
     """What a right answer's ranks bring back, with `change` made to each set of settings."""
     told = [change(case, right(case)) for case in cases(SEED)]
+    job = next(case for case in cases(SEED) if case.job)
+    ports = [
+        made.get("master_port") if isinstance(made, dict) else None
+        for each in neighbouring_jobs(SEED)
+        for made in [change(job, right(replace(job, job=each)))]
+    ]
+    own = right(job)
     total = sum(item["number"] for item in exercise.inputs(SEED, world_size))
     return [
         {
             "seen": told[rank::world_size],
-            "started": {"rank": rank, "world_size": world_size},
+            "ports": ports[rank::world_size],
+            "own": own | {"rank": rank, "world_size": world_size},
+            "started": own | {"rank": rank, "world_size": world_size},
             "group": {"rank": rank, "world_size": world_size, "sum": total},
         }
         for rank in range(world_size)
@@ -102,3 +112,23 @@ def test_a_start_not_yet_written_leaves_the_other_claims():
     assert not any(claim.passed for claim in verdict.claims)
     assert verdict.claims[0].hint_key == "keys"
     assert "start is not written" in verdict.claims[-1].message
+
+
+@pytest.mark.parametrize("change", [{"node_rank": 7}, {"device": "cuda:0"}, {"master_port": 29500}])
+def test_what_start_returns_is_what_settings_found(hand_made, change):
+    wrong = values(2)
+    wrong[1]["started"] |= change
+    assert problems(hand_made(exercise.CHECK, wrong, seed=SEED)) == {"start": "passed_on"}
+    del wrong[1]["started"]["device"]
+    assert problems(hand_made(exercise.CHECK, wrong, seed=SEED))["start"] in ("keys", "passed_on")
+
+
+def test_the_text_has_the_right_numbers(solution):
+    answer = types.ModuleType("answer")
+    exec("#" + solution("process_group"), answer.__dict__)
+    assert answer.tasks_per_node("2(x2),1") == [2, 2, 1]
+    assert answer.first_host("gpu-a[08-10],login1") == "gpu-a08"
+    (spread,) = {case.name for case in cases(SEED) if case.name.startswith("sbatch and srun, five")}
+    assert sum(case.local_rank == 0 for case in cases(SEED) if case.name == spread) == 3
+    third = [case for case in cases(SEED) if "--gpus-per-task=1" in case.name][3]
+    assert (third.local_rank, third.gpus, third.device) == (3, 1, "cuda:0")

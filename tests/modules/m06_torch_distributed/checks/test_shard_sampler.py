@@ -2,7 +2,9 @@
 
 import random
 import types
+from collections import Counter
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -184,3 +186,19 @@ class ShardSampler:
     verdict = judge("shard_sampler", source, worlds=(2,), seed=SEED)
     assert verdict.status == "failed"
     assert verdict.claims[0].hint_key == "padding"
+
+
+def test_the_text_has_the_right_numbers(solution):
+    answer = types.ModuleType("answer")
+    exec("#" + solution("shard_sampler"), answer.__dict__)
+
+    def counts(length, world_size):
+        ranks = [answer.ShardSampler(length, rank, world_size) for rank in range(world_size)]
+        return sorted(Counter(chain(*ranks)).values())
+
+    assert counts(7, 3) == [1] * 5 + [2] * 2
+    assert counts(1, 4) == [4]
+    assert counts(0, 3) == []
+    assert {7, 1, 0} <= {
+        length for length, *_ in exercise.inputs(SEED, 3)[exercise.JOB][0]["samplers"]
+    }

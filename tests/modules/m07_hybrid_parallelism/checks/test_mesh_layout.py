@@ -95,3 +95,29 @@ def test_no_message_has_the_expected_value(hand_made, values):
     problem = FORWARD(run)
     assert problem.expected
     assert problem.expected not in problem.message
+
+
+def test_the_text_has_the_right_numbers(solution):
+    answer = types.ModuleType("answer")
+    exec("#" + solution("mesh_layout"), answer.__dict__)
+    mesh, tensor = {"rows": 2, "columns": 3}, {"batch": 12, "hidden": 24}
+    held = [answer.slice_of(tensor, mesh, {"batch": "rows"}, rank) for rank in range(6)]
+    assert held == [{"batch": half, "hidden": (0, 24)} for half in ((0, 6), (6, 12)) for _ in "123"]
+    both = {"batch": "rows", "hidden": "columns"}
+    places = {1: ((0, 6), (8, 16)), 3: ((6, 12), (0, 8))}  # row 0, column 1; row 1, column 0
+    for rank, bounds in places.items():
+        assert tuple(answer.slice_of(tensor, mesh, both, rank).values()) == bounds
+    x, w, output = {"batch": 12, "io": 4}, {"io": 4, "hidden": 24}, tensor
+    sums = {
+        name: [
+            bool(answer.forward_sum([x, w], output, {"all": 2}, {name: "all"})[0]),
+            *(bool(s[0]) for s in answer.gradient_sums([x, w], output, {"all": 2}, {name: "all"})),
+        ]
+        for name in ("batch", "io", "hidden")
+    }
+    # The product's, that of the gradient of x, that of the gradient of w
+    assert sums == {
+        "batch": [False, False, True],
+        "io": [True, False, False],
+        "hidden": [False, True, False],
+    }

@@ -33,6 +33,11 @@ JOB_IDS = ("SLURM_JOBID", "SLURM_JOB_ID")
 OF_TORCHRUN = re.compile(
     r"(LOCAL_|ROLE_)?RANK|GROUP_RANK|(LOCAL_|ROLE_|GROUP_)?WORLD_SIZE|TORCHELASTIC_\w+"
 )
+THREE_GPUS = {
+    "CUDA_VISIBLE_DEVICES": "0,1,2",
+    "SLURM_GPUS_ON_NODE": "3",
+    "SLURM_STEP_GPUS": "0,1,2",
+}
 DEFAULT_PORT = 29500  # of torchrun, and of many scripts
 LARGEST_JOB_ID = 67_043_328  # SLURM's default MaxJobId
 
@@ -59,9 +64,27 @@ class Case:
     job: int | None
 
 
-# Job ids from the first of them: any number from 1 to 999 is the difference of two, so that a port
-# made of too few digits, of whatever kind, is that of two jobs
-APART = (*range(32), *range(32, 999, 32), 999)
+# As many as are less than 1000 apart: also of ports that are mixed well two are alike, if they are
+# not made to differ
+NEIGHBOURS = 1000
+
+
+def neighbouring_jobs(seed: int) -> list[int]:
+    """Ids of NEIGHBOURS jobs, one after the other; then of others, whose last digits are as large
+    as digits get: where too many ports are made of an id, one of these is out of range."""
+    rng = random.Random(seed)
+    first = rng.randrange(1, 10)
+    nines = [600_000 * rng.randrange(1, 100) - 1, 2**17 * rng.randrange(1, 500) - 1]
+    return [*range(first, first + NEIGHBOURS), *nines]
+
+
+def one_job(seed: int) -> dict[str, str]:
+    """The environment of a job with one task, which meets nobody's port."""
+    return next(case.environment for case in cases(seed) if case.name == "srun, one task")
+
+
+def with_id(environment: Mapping[str, str], job: int) -> dict[str, str]:
+    return {**environment, **dict.fromkeys(JOB_IDS, str(job))}
 
 
 def cases(seed: int) -> list[Case]:
@@ -77,13 +100,29 @@ def cases(seed: int) -> list[Case]:
 
     one_task = by_name["srun, one task"]
     first = rng.randrange(1, 10)
-    for more in APART:
+    for more in (0, 1):
         found += _play(one_task, rng, first + more)
     found += _play(one_task, rng, LARGEST_JOB_ID - rng.randrange(1000))
 
     racks = by_name["srun, six tasks in two racks"]
     for hosts, text in _host_lists(rng):
         found += _play(_on(racks, hosts, text), rng, _job(rng))
+    four_nodes = by_name["srun, six tasks on four nodes"]
+    hosts = ["gpu-a08", "gpu-a09", "gpu-a10", "login1"]
+    found += _play(_on(four_nodes, hosts, "gpu-a[08-10],login1"), rng, _job(rng))
+
+    name = "torchrun without GROUP_RANK"
+    found += _play(_without(by_name["torchrun, one node"], "GROUP_RANK", name), rng, _job(rng))
+    exported = by_name["srun, master exported by the job script"]
+    for variable, other in (("MASTER_PORT", "MASTER_ADDR"), ("MASTER_ADDR", "MASTER_PORT")):
+        name = f"srun, {other} alone exported by the job script"
+        found += _play(_without(exported, variable, name), rng, _job(rng))
+    few = by_name["srun, two nodes with four GPUs each"]
+    found += _play(few | {"name": "srun, four ranks on each node and three GPUs", "gpus": 3}
+                   | {"shared": few["shared"] | THREE_GPUS}, rng, _job(rng))  # fmt: skip
+    script = by_name["batch script without srun"]
+    meeting = {"MASTER_ADDR": script["hosts"][0], "MASTER_PORT": "1"}
+    found += _play(script | {"shared": script["shared"] | meeting}, rng, _job(rng))
 
     nobody = {"name": "no launcher", "launcher": "none", "hosts": ["localhost"], "gpus": 1}
     nobody |= {
@@ -157,6 +196,13 @@ def _host_lists(rng: random.Random) -> list[tuple[list[str], str]]:
         ([f"r1c0n{n:02}", f"r1c1n{n:02}", f"r1c2n{n:02}"], f"r1c[0-2]n[{n:02}]"),
         (["blue", "green", "red"], "blue,green,red"),
     ]
+
+
+def _without(recording: dict[str, Any], variable: str, name: str) -> dict[str, Any]:
+    """The recording, and not this variable."""
+    shared = {key: value for key, value in recording["shared"].items() if key != variable}
+    assert shared != recording["shared"]
+    return recording | {"name": name, "shared": shared}
 
 
 def _on(recording: dict[str, Any], hosts: list[str], text: str) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from hpml.ranks import Kill, Reply, Server, ask
 
 LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
 PER_EPOCH = LENGTH // BATCH
+STOPS_AT_THE_END = 3  # ranks, which stop after the last batch of an epoch; others in its middle
+LEAVES = 5  # steps, after each of which the sampler's loop is left, to go on in a new one
 FEATURES, HIDDEN, CLASSES = 20, 500, 10  # 122 kB of float64 weights, and as much momentum
 SAVE, STATE, SAVED = "it calls save", "it needs the model's state", "save has returned"
 HELD = {SAVE: 0.05, STATE: 0.1, SAVED: 0.0}  # seconds; rank 0 is, at what it asks
@@ -41,7 +43,7 @@ class Slow(torch.Tensor):
 
 
 class Net(nn.Module):
-    """A perceptron, float64 (N, 20) -> (N, 10).
+    """A perceptron, float64 (N, 20) -> (N, 10), with a buffer that counts its batches.
 
     While it `asks`, its state_dict waits for a reply. With `written_slowly` its state takes
     WRITING seconds to be pickled: time for a kill.
@@ -53,10 +55,12 @@ class Net(nn.Module):
         super().__init__()
         self.inner = nn.Linear(FEATURES, HIDDEN, dtype=torch.float32)
         self.outer = nn.Linear(HIDDEN, CLASSES, dtype=torch.float32)
+        self.register_buffer("batches", torch.tensor(0))
         self.asks = self.written_slowly = False
         self.double()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.batches += 1
         return self.outer(torch.relu(self.inner(x)))
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -90,7 +94,9 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         "y": torch.randint(0, CLASSES, (LENGTH,), generator=draw),
         "seed": derived(seed, "order"),
         # In the second epoch, at a step where the usual mistakes differ from each other
-        "steps": PER_EPOCH + 3 + seed % (PER_EPOCH - 3),
+        "steps": 2 * PER_EPOCH
+        if world_size == STOPS_AT_THE_END
+        else PER_EPOCH + 3 + seed % (PER_EPOCH - 3),
     }
     return {
         stage.name: [
@@ -103,12 +109,20 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 def take_steps(
     net: nn.Module, optimizer: torch.optim.Optimizer, sampler: Any, data: dict[str, Any], most: int
-) -> list[list[int]]:
-    """Train to the last epoch's end or `most` steps; returns this rank's samples, by step."""
+) -> tuple[list[list[int]], list[str]]:
+    """Train to the last epoch's end or `most` steps, and leave the sampler's loop on the way.
+
+    Returns this rank's samples, by step, and what else than lists of ints the sampler yielded.
+    """
     taken: list[list[int]] = []
+    odd: list[str] = []
     while sampler.epoch < EPOCHS and len(taken) < most:
         before = sampler.epoch, len(taken)
         for samples in sampler:
+            if type(samples) is not list:
+                odd.append(type(samples).__name__)
+            elif kinds := {type(one).__name__ for one in samples} - {"int"}:
+                odd.append(f"a list of {min(kinds)}")
             samples = [int(sample) for sample in samples]
             optimizer.zero_grad()
             x, y = data["x"][samples], data["y"][samples]
@@ -120,10 +134,12 @@ def take_steps(
             optimizer.param_groups[0]["lr"] *= DECAY
             taken.append(samples)
             if len(taken) == most:
-                return taken
+                return taken, odd
+            if len(taken) % LEAVES == 0:
+                break
         if before == (sampler.epoch, len(taken)):
             break  # The sampler is empty and does not advance.
-    return taken
+    return taken, odd
 
 
 def fresh(answer: ModuleType, inputs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -148,10 +164,10 @@ def train_and_stop(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]
     ask(SAVED)
     net.asks = False
     dist.barrier()
-    taken = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
+    taken, odd = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
     answer.save(str(path), net, optimizer, sampler)
     dist.barrier()
-    return {"taken": taken, "saved": state_of(net)}
+    return {"taken": taken, "odd": odd, "saved": state_of(net)}
 
 
 def hold_rank_0(ranks: Sequence[Any]) -> tuple[Sequence[Any], Server]:
@@ -173,8 +189,8 @@ def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     net, optimizer, sampler = fresh(answer, inputs)
     answer.load(PATH, net, optimizer, sampler)
     loaded = state_of(net)
-    taken = take_steps(net, optimizer, sampler, inputs, 2 * EPOCHS * PER_EPOCH)
-    return {"loaded": loaded, "taken": taken, "final": state_of(net)}
+    taken, odd = take_steps(net, optimizer, sampler, inputs, 2 * EPOCHS * PER_EPOCH)
+    return {"loaded": loaded, "taken": taken, "odd": odd, "final": state_of(net)}
 
 
 def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
@@ -184,8 +200,8 @@ def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
     net.written_slowly = True
     for _ in range(SAVES):
         with torch.no_grad():
-            for parameter in net.parameters():
-                parameter += 1.0
+            for tensor in (*net.parameters(), *net.buffers()):
+                tensor += 1
         dist.barrier()
         answer.save(PATH, net, optimizer, sampler)
 

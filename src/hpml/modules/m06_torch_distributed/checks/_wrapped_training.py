@@ -1,6 +1,7 @@
 """Exercise ddp's model, batches, drive and expected values: three steps of a wrapped module.
 
-Where ranks have two branches, two more batches follow, whose gradients are to add up.
+Where ranks have two branches, two more batches follow, whose gradients are to add up. On
+FLOAT32_AT ranks the model is float32, else float64.
 
 A rank asks the parent for each step's batch. Backward multiplies by factors in two places, in the
 middle and before the last parameter, and the module asks for them when backward comes there. Until
@@ -27,6 +28,8 @@ LEARNING_RATE = 0.5
 AGAIN = "one model, measured again"  # a stage
 REFUSED = "refused"
 STEPS = 3
+FLOAT32_AT = (3,)
+HELD = 0.05  # seconds by which the last rank begins the first step later than the others
 TOKENS = 256
 BATCH, WIDTH = 10, 48
 MIDDLE = 2  # of the hidden layers, the last to which backward comes without a factor
@@ -48,17 +51,19 @@ class Scaled(torch.autograd.Function):
 
 
 class Net(nn.Module):
-    """Predicts a token from a token, int64 (N,) -> float64 (N, 256), with every difficult case.
+    """Predicts a token from a token, int64 (N,) -> `dtype` (N, 256), with every difficult case.
 
     The output layer's weight is the embedding's (Press and Wolf, 2017), one layer is frozen, there
     are two buffers, and `branch` ("left", "right" or "both") leaves a layer out. Backward comes to
     the embedding last, and calls `factor("last")` then; before hidden layer MIDDLE - 1 it calls
-    `factor("middle")`. Both are float64 (N, 48).
+    `factor("middle")`. Both are (N, 48), of the model's dtype.
     """
 
     factor: Callable[[str], torch.Tensor] = staticmethod(lambda place: torch.ones(()))
 
-    def __init__(self, tokens: int = TOKENS, width: int = WIDTH, layers: int = 5) -> None:
+    def __init__(
+        self, dtype: torch.dtype, tokens: int = TOKENS, width: int = WIDTH, layers: int = 5
+    ) -> None:
         super().__init__()
         self.embed = nn.Embedding(tokens, width)
         self.frozen = nn.Linear(width, width).requires_grad_(False)
@@ -69,7 +74,7 @@ class Net(nn.Module):
         self.head.weight = self.embed.weight
         self.register_buffer("shift", torch.zeros(width))
         self.register_buffer("version", torch.tensor(0))
-        self.double()
+        self.to(dtype)
 
     def forward(self, tokens: torch.Tensor, branch: str) -> torch.Tensor:
         x = Scaled.apply(self.embed(tokens), partial(self.factor, "last"))
@@ -85,24 +90,45 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def trained_and_frozen() -> tuple[list[int], int]:
+def dtype_on(world_size: int) -> torch.dtype:
+    """Of the model, its gradients and factors."""
+    return torch.float32 if world_size in FLOAT32_AT else torch.float64
+
+
+def net_on(world_size: int) -> Net:
+    return Net(dtype_on(world_size))
+
+
+def trained_and_frozen(world_size: int) -> tuple[list[int], int]:
     """Bytes of each trained parameter (a tied one once), and of all frozen ones together."""
-    sizes = [(p.requires_grad, p.numel() * p.element_size()) for p in Net().parameters()]
+    net = net_on(world_size)
+    sizes = [(p.requires_grad, p.numel() * p.element_size()) for p in net.parameters()]
     return [n for trained, n in sizes if trained], sum(n for trained, n in sizes if not trained)
 
 
-def before_the_middle() -> int:
+def before_the_middle(world_size: int) -> int:
     """Bytes of the gradients that backward has computed when it asks for the middle factor."""
-    net = Net()
+    net = net_on(world_size)
     layers = [net.right, *net.hidden[MIDDLE:]]
     return sum(p.numel() * p.element_size() for layer in layers for p in layer.parameters())
 
 
-def new_state(seed: int) -> dict[str, torch.Tensor]:
+def buckets_of(sizes: Sequence[int], bucket_bytes: int) -> list[int]:
+    """The bytes of each bucket, by the exercise's rule; `sizes` of parameters, first one first."""
+    buckets: list[int] = []
+    for size in reversed(sizes):
+        if buckets and buckets[-1] + size <= bucket_bytes:
+            buckets[-1] += size
+        else:
+            buckets.append(size)
+    return buckets
+
+
+def new_state(seed: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """A state dict for `Net`, buffers included, drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = Net()
+        net = Net(dtype)
         net.shift.normal_()
         net.version.random_(1, 2**40)  # no two ranks are alike by chance
         return {name: tensor.clone() for name, tensor in net.state_dict().items()}
@@ -112,18 +138,22 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: its own state, `bucket_bytes`, and the batches of each step, with
     the factors of its gradients."""
     draw = torch.Generator().manual_seed(seed)
+    dtype = dtype_on(world_size)
+    weight, bias = (n * dtype.itemsize for n in (WIDTH * WIDTH, WIDTH))
+    # So that the first bucket is full to the byte, and the next parameter is a weight
+    full = (2 * weight + 3 * bias, 3 * weight + 4 * bias)
 
     def batch(branch: str) -> list[Any]:
         tokens, targets = torch.randint(0, TOKENS, (2, BATCH), generator=draw)
         shape = len(PLACES), BATCH, WIDTH
-        factors = 0.5 + torch.rand(shape, generator=draw, dtype=torch.float64)
+        factors = 0.5 + torch.rand(shape, generator=draw, dtype=dtype)
         return [tokens, targets, branch, dict(zip(PLACES, factors, strict=True))]
 
     def ranks(branches: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         return [
             {
-                "state": new_state(derived(seed, f"weights {rank}")),
-                "bucket_bytes": (40_000, 52_000, 64_000)[seed % 3],
+                "state": new_state(derived(seed, f"weights {rank}"), dtype),
+                "bucket_bytes": full[seed % 2],
                 "batches": [batch(branch) for branch in branches[rank]],
             }
             for rank in range(world_size)
@@ -147,6 +177,8 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
     """A stage's `serve`: in each step of a rank "batch", "backward", "synchronized", once each, and
     the factors in between, whenever it asks. Of batches that are left, "batch" alone.
 
+    The last rank gets its first batch late: who does not wait for it has no mean yet.
+
     An answer may find a way to ask. Where it asks for what the drive is to ask for, the drive is
     refused.
     """
@@ -159,8 +191,10 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
         batches, done = ranks[rank]["batches"], due[: passed[rank]]
         number = done.count("batch")
         if request in due[passed[rank] :][:1]:
+            late = passed[rank] == 0 and rank == len(ranks) - 1 > 0
             passed[rank] += 1
-            return [Reply(rank, batches[number][:3] if request == "batch" else None)]
+            value = batches[number][:3] if request == "batch" else None
+            return [Reply(rank, value, after=HELD if late else 0.0)]
         if done[-1:] in ([], ["synchronized"]) or request not in PLACES:
             raise ValueError(f"there is no {str(request)[:40]!r} now")
         return [Reply(rank, batches[number - 1][3][request])]
@@ -175,7 +209,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     Where there are more batches, what one synchronize() makes of all their gradients is "together":
     gradients by name, or REFUSED, or another exception that came instead.
     """
-    net = Net()
+    net = Net(inputs["state"]["embed.weight"].dtype)
     net.load_state_dict(inputs["state"])
     net.factor = ask
     wrapped = answer.DataParallel(net, inputs["bucket_bytes"])
@@ -185,7 +219,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     for _ in range(STEPS):
         optimizer.zero_grad()
         tokens, targets, branch = ask("batch")
-        functional.cross_entropy(wrapped(tokens, branch), targets).backward()
+        functional.cross_entropy(wrapped(tokens, branch=branch), targets).backward()
         ask("backward")
         wrapped.synchronize()
         ask("synchronized")
@@ -197,7 +231,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     try:
         for _ in range(inputs["more"]):
             tokens, targets, branch = ask("batch")
-            functional.cross_entropy(wrapped(tokens, branch), targets).backward()
+            functional.cross_entropy(wrapped(tokens, branch=branch), targets).backward()
         wrapped.synchronize()
     except RuntimeError:
         together: Any = REFUSED
@@ -220,7 +254,7 @@ def serial(
 
     The gradient is the sum over the batches of their mean losses' gradients, over `divisor`.
     """
-    net = Net()
+    net = Net(state["embed.weight"].dtype)
     net.load_state_dict(state)
     optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], LEARNING_RATE)
     after = []
@@ -238,7 +272,7 @@ def added_up(
     state: dict[str, torch.Tensor], steps: Sequence[Sequence[Any]], divisor: int
 ) -> list[dict[str, torch.Tensor]]:
     """The gradients of one process after each of `steps`, where each adds its own."""
-    net = Net()
+    net = Net(state["embed.weight"].dtype)
     net.load_state_dict(state)
     sums = []
     for batches in steps:

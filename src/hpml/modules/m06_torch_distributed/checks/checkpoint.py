@@ -1,6 +1,7 @@
 """Exercise checkpoint: stop in the middle of an epoch, resume with another number of ranks."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from hpml.checks.kits.ready_made import ANYTHING
 from hpml.modules.m06_torch_distributed.checks._stopped_training import (
     BATCH,
     KILLED_AT,
+    LEAVES,
     LENGTH,
     PATH,
     SAVED,
@@ -56,22 +58,43 @@ def samples_of_steps(evidence: Evidence) -> list[list[int]]:
     return [sorted(itertools.chain(*shares)) for shares in steps]
 
 
+def other_shares(evidence: Evidence, batches: Sequence[Sequence[int]]) -> Problem | None:
+    """Whether a rank takes another part of a batch than batch[r::w], or not as a list of ints."""
+    world_size = evidence.world_size
+    for rank, value in enumerate(evidence.values):
+        if value["odd"]:
+            return Problem(f"the sampler yields {value['odd'][0]}, not a list of ints", "types")
+        for step, (got, batch) in enumerate(zip(value["taken"], batches, strict=True), 1):
+            if got != batch[rank::world_size]:
+                seen = f"in step {step}, rank {rank} of {world_size} takes other samples"
+                return Problem(f"{seen} of the batch than batch[{rank}::{world_size}]", "share")
+    return None
+
+
 def takes_what_is_left(run: Run) -> Problem | None:
     steps = run.expected["steps"]
     batches = [sorted(batch) for batch in run.expected["batches"]]
     first = samples_of_steps(run.stages["train and stop"])
     for step, (got, batch) in enumerate(itertools.zip_longest(first, batches[:steps]), 1):
         if got != batch:
+            if step > 1 and (step - 1) % LEAVES == 0:  # the first of a new loop
+                seen = f"the loop was left after {step - 1} steps, and a new one"
+                if got == batches[step - 2]:
+                    return Problem(f"{seen} took the last batch again", "twice")
+                if got == batches[(step - 1) * BATCH // LENGTH * (LENGTH // BATCH)]:
+                    return Problem(f"{seen} began the epoch again", "left")
             return Problem(
                 f"before any stop, the ranks' samples of step {step} are not together the next "
                 f"{BATCH} of the epoch's order",
                 "order",
             )
+    if problem := other_shares(run.stages["train and stop"], run.expected["batches"][:steps]):
+        return problem
     if problem := fault(run.stages["resume"]):
         return problem
     resumed = samples_of_steps(run.stages["resume"])
     if resumed == batches[steps:]:
-        return None
+        return other_shares(run.stages["resume"], run.expected["batches"][steps:])
     epoch, done = divmod(steps * BATCH, LENGTH)
     before = f"{run.world_size} rank{'s' * (run.world_size > 1)}"
     stopped = f"stopped on {before}, resumed on {run.stages['resume'].world_size}"
@@ -91,9 +114,11 @@ def takes_what_is_left(run: Run) -> Problem | None:
         return Problem(f"{seen}, as it should, and a later batch is wrong", "order")
     hints = {
         (epoch, 0): "position",
-        (epoch, done - BATCH): "twice",
+        divmod(steps * BATCH - BATCH, LENGTH): "twice",
         (epoch + 1, 0): "local",  # it took the position to be the epoch's end
     }
+    if done == 0:
+        hints[epoch - 1, 0] = "end"
     return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"), after)
 
 
@@ -116,11 +141,12 @@ def as_never_stopped(run: Run) -> Problem | None:
         return problem
     for rank, value in enumerate(run.stages["resume"].values):
         if found := state_difference(value["loaded"], saved(run)):
-            return Problem(
-                f"after load, rank {rank} does not have the weights that were saved: {found}",
-                "weights",
-                found.expected,
+            weights = state_difference(
+                without_buffers(value["loaded"]), without_buffers(saved(run))
             )
+            found, hint = (weights, "weights") if weights else (found, "buffers")
+            seen = f"after load, rank {rank} does not have the {hint} that were saved: {found}"
+            return Problem(seen, hint, found.expected)
     if problem := takes_what_is_left(run):
         return problem
     for rank, value in enumerate(run.stages["resume"].values):
@@ -132,6 +158,10 @@ def as_never_stopped(run: Run) -> Problem | None:
                 found.expected,
             )
     return None
+
+
+def without_buffers(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor for name, tensor in state.items() if name != "batches"}
 
 
 def is_whole(loaded: Any, saved: dict[str, torch.Tensor]) -> bool:
@@ -214,12 +244,20 @@ CHECK = Check(
         "global_batch samples. Only then each rank takes its share.",
         "position": "Which samples of this epoch are done is part of the state, like the weights. "
         "Otherwise a job that is stopped once per epoch sees the same samples over and over.",
+        "end": "A stop can come after the last batch of an epoch, too. That epoch is done then: "
+        "nothing is left of it, and the next batch is the first of the next epoch.",
+        "left": "__iter__ begins where the sampler stands, each time: a loop that was left by "
+        "break or return is no reason to begin the epoch again.",
+        "share": "Rank r of w takes batch[r::w]: its first sample is the batch's r-th, from 0.",
+        "types": "A data set is indexed by plain ints, in a list: .tolist() makes one of a tensor.",
         "epoch": "The order depends on the epoch, so a position means nothing without it.",
         "twice": "When save is called from inside the loop, your generator stands still at its "
         "yield, and the batch that it gave out has been trained on.",
         "local": "How many samples one rank has taken says nothing to another number of ranks. "
         "What would be the same for all of them?",
         "weights": "Every rank needs the state, not only the one that wrote it.",
+        "buffers": "A model's state is more than what the optimizer changes: a batch norm has a "
+        "running mean, and a count. Which of PyTorch's functions has all of it?",
         "optimizer": "The weights are right and the steps are not: the optimizer carries something "
         "from step to step. SGD has momentum, and a learning rate that was changed on the way.",
         "incomplete": "On rank 0, save writes a file in the folder of `path`, each time it is "

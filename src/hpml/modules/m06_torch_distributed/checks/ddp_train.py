@@ -36,6 +36,9 @@ LEARNING_RATE = 0.05
 # answer may add up losses in float32. The usual mistakes move weights by more than ten times that.
 TOLERANCE = 1e-4
 LINE = re.compile(r"epoch (\d+): loss (\S+)")
+FOUR_DIGITS = re.compile(r"\d+\.\d{4}")
+# Of the training, in other words than LINE's; libraries print warnings, which are of neither
+OF_TRAINING = re.compile(r"\b(epoch|loss)", re.IGNORECASE)
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
@@ -211,6 +214,11 @@ def prints_once(run: Run) -> Problem | None:
     for rank, lines in enumerate(printed):
         if rank and lines:
             return Problem(f"rank {rank} printed losses too", "everyone_prints")
+        own = run.stages["torchrun"].ranks[rank].stdout.splitlines()
+        more = [line for line in own if OF_TRAINING.search(line) and "arning" not in line]
+        if rank and more:
+            seen = f"rank {rank} printed {len(more)} line{'s' * (len(more) > 1)} on the training"
+            return Problem(seen, "everyone_prints")
     if [epoch for epoch, _ in printed[0]] != [str(epoch) for epoch in range(EPOCHS)]:
         return Problem(
             f"rank 0 printed {len(printed[0])} lines like 'epoch 0: loss 2.3026'",
@@ -218,6 +226,11 @@ def prints_once(run: Run) -> Problem | None:
             f"{EPOCHS}, one for each epoch",
         )
     for (epoch, text), loss in zip(printed[0], run.expected["losses"], strict=True):
+        if close(text, loss) and not FOUR_DIGITS.fullmatch(text):
+            return Problem(
+                f"rank 0 printed {text} for epoch {epoch}, not four digits behind the point",
+                "digits",
+            )
         if text != f"{loss:.4f}" and not close(text, loss):
             return Problem(
                 f"rank 0 printed {text} for epoch {epoch}",
@@ -296,6 +309,8 @@ CHECK = Check(
         "loss_of_sums": "That is the mean loss, as many times as there are ranks. What is added up "
         "over the ranks is of all samples: by how many is it divided?",
         "prints": "Somebody reads the log: one line per epoch, as the serial script has it.",
+        "digits": "The serial script prints `{losses[-1]:.4f}`: whoever reads logs by a program "
+        "wants the line as it was.",
         "everyone_prints": "256 ranks that print give 256 lines per epoch. Who is the one to do "
         "it?",
         "raised": "Start from the exception: it names a line of your answer. If a variable is "

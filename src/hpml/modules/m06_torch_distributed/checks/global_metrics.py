@@ -54,11 +54,11 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[Any]:
-    """The answer's metrics of each data set."""
+    """The answer's metrics of each data set, whose batches come once, as from a loader."""
     found = []
     for name, batches in zip(SETS, inputs["sets"], strict=True):
         mark(name)
-        found.append(answer.global_metrics(batches))
+        found.append(answer.global_metrics(iter(batches)))
     return found
 
 
@@ -133,6 +133,8 @@ def misconception(rank: int, expected: dict[str, Any], key: str, said: dict[str,
     got, own = said[key], expected["own"][rank]
     if own["samples"] != expected["samples"] and said["samples"] == own["samples"]:
         return "own"
+    if expected["samples"] and (said["loss"] == 0 or said["samples"] == 0):
+        return "once"  # a loss or a count of nothing, on all ranks together
     if math.isnan(got) or math.isnan(expected[key]):
         return "nan"
     if key != "samples":
@@ -235,6 +237,8 @@ HINTS = {
     "the sums into one tensor, and send no samples.",
     "raised": "Start from the exception: it names a line of your answer. If that works with a "
     "batch on each rank, try a rank without one, and a data set without a sample, by hand.",
+    "once": "Batches come once: a second loop over them finds none, and they have no len(). Count "
+    "samples in the loop that adds up their losses.",
     "hang": "A rank without samples still has to take part: the others wait for it in all_reduce.",
 }
 

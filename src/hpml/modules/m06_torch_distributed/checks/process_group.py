@@ -1,9 +1,9 @@
 """Exercise process_group: rank, meeting point and device from torchrun's or SLURM's environment."""
 
+import os
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
 from types import ModuleType
 from typing import Any
 
@@ -15,12 +15,16 @@ from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.raised_here import in_words
 from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
 from hpml.checks.nodes import per_node
+from hpml.modules.m06_torch_distributed.checks._launcher_hints import HINTS
 from hpml.modules.m06_torch_distributed.checks._launchers import (
     Case,
     another_job_came_first,
     become_task_of_srun,
     cases,
+    neighbouring_jobs,
+    one_job,
     srun_here,
+    with_id,
 )
 from hpml.ranks import mark
 
@@ -30,17 +34,21 @@ PORTS = range(1024, 32768)  # below it: root's; above it: Linux's ephemeral port
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank: its share of the environments, dealt out in turn, and its own number.
+    """For each rank: its share of the environments, dealt out in turn, and its own number; and its
+    share of jobs that differ from `job` in their ids alone.
 
     `launched` is the environment to start from: srun's at odd world sizes, else the engine's, which
     is torchrun's.
     """
     rng = random.Random(seed + 1)
     planted = [[case.environment, case.gpus] for case in cases(seed)]
+    neighbours, one = neighbouring_jobs(seed), one_job(seed)
     job = rng.randrange(10_000, 10_000_000)
     return [
         {
             "planted": planted[rank::world_size],
+            "job": one,
+            "ids": neighbours[rank::world_size],
             "number": rng.randrange(1, 10**9),
             "launched": srun_here(job, rank, world_size, per_node(world_size))
             if world_size % 2
@@ -52,29 +60,37 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """`settings` of each environment, then a sum over the process group that `start` makes."""
-    seen = []
-    for environment, gpus in inputs["planted"]:
+
+    def settings(environment: dict[str, str], gpus: int) -> Any:
         try:
-            seen.append(answer.settings(dict(environment), gpus))
+            return in_text(answer.settings(environment, gpus))
         except NotImplementedError:
             raise
         except Exception as error:
-            seen.append(in_words(error, answer))
-        if isinstance(seen[-1], dict) and isinstance(seen[-1].get("device"), torch.device):
-            seen[-1]["device"] = str(seen[-1]["device"])
+            return in_words(error, answer)
+
+    def in_text(found: Any) -> Any:
+        if isinstance(found, dict) and isinstance(found.get("device"), torch.device):
+            found["device"] = str(found["device"])
+        return found
+
+    seen = [settings(dict(environment), gpus) for environment, gpus in inputs["planted"]]
+    found = [settings(with_id(inputs["job"], job), 0) for job in inputs["ids"]]
+    ports = [one.get("master_port") if isinstance(one, dict) else None for one in found]
     if inputs["launched"]:
         become_task_of_srun(inputs["launched"])
     mark("started as by srun" if inputs["launched"] else "started as by torchrun")
+    own = settings(dict(os.environ), torch.cuda.device_count())
     _holding = another_job_came_first()
     try:
-        mine = answer.start()
+        mine = in_text(answer.start())
     except NotImplementedError:
-        return {"seen": seen}  # `settings` can be judged before `start` is written
+        return {"seen": seen, "ports": ports}  # to be judged before `start` is written
     total = torch.tensor(inputs["number"])
     dist.all_reduce(total)
     group = {"rank": dist.get_rank(), "world_size": dist.get_world_size(), "sum": int(total)}
     dist.destroy_process_group()
-    return {"seen": seen, "started": mine, "group": group}
+    return {"seen": seen, "ports": ports, "own": own, "started": mine, "group": group}
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, int]:
@@ -176,7 +192,7 @@ def judge_srun(run: Run) -> Problem | None:
 
 
 def master_hint(case: Case, got: str) -> str:
-    if case.port is not None:
+    if "MASTER_ADDR" in case.environment:
         return "exported"
     if got == case.environment.get("SLURMD_NODENAME"):
         return "own_node"
@@ -222,11 +238,26 @@ def judge_port(run: Run) -> Problem | None:
         if ports.setdefault(case.job, port) != port:
             message = f"ranks of one job look for each other on ports {ports[case.job]} and {port}"
             return Problem(message, "port_agreed")
-    for one, other in combinations(sorted(ports), 2):
-        if other - one < 1000 and ports[one] == ports[other]:
-            problem = Problem(f"jobs {one} and {other} both meet on port {ports[one]}", "port")
-            return given(run, problem)
-    return given(run, ignored)
+    return given(run, ports_of_neighbours(run) or ignored)
+
+
+def ports_of_neighbours(run: Run) -> Problem | None:
+    """Whether a port is out of range, or two jobs have one that are less than 1000 apart."""
+    met: dict[int, int] = {}  # port: the last job that had it
+    for place, job in enumerate(neighbouring_jobs(run.seed)):
+        value = run.values[place % run.world_size]
+        ports = value.get("ports") if isinstance(value, dict) else None
+        at = place // run.world_size
+        port = ports[at] if isinstance(ports, list) and at < len(ports) else None
+        if type(port) is not int:
+            return Problem(f"job {job} meets on port {described(port)}, not of type int", "types")
+        if port not in PORTS:
+            message = f"job {job} meets on port {port}, which is not in 1024 to 32767"
+            return Problem(message, "port_range")
+        if job - met.get(port, -1000) < 1000:
+            return Problem(f"jobs {met[port]} and {job} both meet on port {port}", "port")
+        met[port] = job
+    return None
 
 
 def judge_device(run: Run) -> Problem | None:
@@ -273,6 +304,17 @@ def judge_start(run: Run) -> Problem | None:
             started.get("world_size"), run.world_size
         ):
             return Problem(f"rank {rank}: start returned settings of another process", "group")
+        own = value.get("own")
+        for key in KEYS if isinstance(own, dict) else ():
+            if key not in started:
+                message = f"rank {rank}: {key!r} is missing from what start returned"
+                return Problem(message, "keys")
+            if started[key] != own.get(key):
+                return Problem(
+                    f"rank {rank}: start returned {key} {described(started[key])}, and settings of "
+                    f"the same environment has {described(own.get(key))}",
+                    "passed_on",
+                )
     keys = (*PLACE, "master_address", "master_port")
     for case, got, _ in replies(run, "none"):
         hint = "batch" if "SLURM_JOB_ID" in case.environment else "alone"
@@ -282,68 +324,6 @@ def judge_start(run: Run) -> Problem | None:
             return given(run, problem)
     return None
 
-
-HINTS = {
-    "start": "Read the environment in one place, and in this order: has torchrun started me, has "
-    "srun, or nobody? Print what a launcher really sets: `srun env | grep SLURM | sort`.",
-    "given": "`settings` is asked about the environment in its argument. What os.environ says of "
-    "this process is for `start` to pass on.",
-    "keys": "Both functions return one dict with the eight keys that the docstring lists.",
-    "types": "Environment variables are text. Convert what counts or numbers something with int(); "
-    "addresses and devices stay str.",
-    "torchrun": "torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK (the "
-    "node), MASTER_ADDR and MASTER_PORT: there is nothing to compute.",
-    "local_rank": "The local rank starts from 0 on every node: with two nodes there are two local "
-    "ranks 0, and both would take themselves for the one that writes. It picks the GPU. The rank "
-    "in the world is another variable.",
-    "launcher": "Under `srun torchrun`, SLURM counts one task per node and torchrun starts several "
-    "ranks in it. Both sets of variables are there: the innermost launcher knows the ranks.",
-    "srun": "SLURM numbers tasks in the step (SLURM_PROCID), on the node (SLURM_LOCALID) and nodes "
-    "in the step (SLURM_NODEID). A MASTER_ADDR alone does not mean torchrun.",
-    "tasks_per_node": "SLURM_STEP_TASKS_PER_NODE has one number per node, in run-length form: "
-    "'2(x2),1' is 2, 2, 1. Nodes need not have equal shares, and SLURM_NTASKS_PER_NODE is what was "
-    "asked for, not what was given.",
-    "distribution": "Ranks need not fill one node after the other: under --distribution=cyclic, "
-    "rank 1 is on the second node. Do not compute the node or the local rank from the rank; SLURM "
-    "says both.",
-    "host_list": "A node list is compressed: names are separated by commas outside brackets, and "
-    "inside a bracket are numbers and ranges. The master is one host: the first name, with the "
-    "first number in place of each of its brackets. In a cluster's shell, `scontrol show hostnames "
-    "LIST` prints all of them.",
-    "own_node": "That is the node on which this rank runs, and ranks on other nodes name another. "
-    "All must look in one place: on the first host of the step, wherever they run themselves.",
-    "zero_padding": "n[08-10] begins with n08. As an int, 08 is 8, and there is no host n8: keep "
-    "the number as text.",
-    "step": "A step can run on some of the job's nodes only. Rank 0 is on the first node of the "
-    "step, and the job's list may begin with a node where nobody listens.",
-    "exported": "A job script that exports MASTER_ADDR or MASTER_PORT has its reason, such as "
-    "another network. What is set wins over what would be derived.",
-    "port": "Two jobs can share a node. If both come to one port, the second cannot start, or "
-    "worse, joins the first. The job id is known to all ranks of a job and to no other job. How "
-    "many ports do you make of it? Jobs less than 1000 apart must have different ones.",
-    "port_range": "Job ids grow to 8 digits, ports end at 65535. Below 1024 they are root's, above "
-    "32767 Linux lends them to outgoing connections. Fold the id into what is left.",
-    "port_agreed": "All ranks of a job must come to the same port without having met: derive it "
-    "from what they all know. A random or free port is known to one rank only. (hash() of a str "
-    "also differs between processes.)",
-    "device": "A process numbers the GPUs that it can see from 0, on every node anew: the rank in "
-    "the world does not count here. With --gpus-per-task=1 each sees one, and it is cuda:0 "
-    "whatever the local rank. Ranks that are more than their GPUs share them. Without a GPU the "
-    "device is the CPU.",
-    "alone": "Without a launcher there is one process: rank 0 of 1, master 'localhost', port 0, "
-    "which lets the kernel choose.",
-    "batch": "A batch script has SLURM variables too, with SLURM_NTASKS for the steps to come, but "
-    "it is one process. Only a task that srun started has SLURM_STEP_ID.",
-    "group": "What does `start` pass to init_process_group, and what does it return? All ranks "
-    "must give the same address, the same port and the same world size, and each its own rank in "
-    "the world: what `settings` finds in os.environ.",
-    "raised": "Start from the exception. A variable is missing, or env:// expects one: srun sets "
-    "no RANK and no WORLD_SIZE, not even where MASTER_ADDR is set, and init_process_group can be "
-    "given rank and world_size instead. An address is in use: two processes take themselves for "
-    "rank 0. Which number has each passed on as its rank?",
-    "hang": "Every rank calls init_process_group, which returns when all have: the others wait "
-    "without end for one that never comes. Which way does that one take through `start`?",
-}
 
 CHECK = Check(
     id="process_group",

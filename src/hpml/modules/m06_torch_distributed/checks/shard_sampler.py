@@ -7,7 +7,7 @@ order that rests on what the process computed before is another one there.
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import getstate  # bound now: an answer may replace them in their modules
 from types import ModuleType
 from typing import Any
@@ -19,10 +19,12 @@ from torch.random import get_rng_state
 
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS, SHARDING_SAMPLER
+from hpml.modules.m06_torch_distributed.checks._sampler_hints import HINTS
 from hpml.ranks import mark
 
 EPOCHS = 3
 JOB, ANOTHER = "a job", "another job"
+LISTS = ("whole", "again", "resumed", "other seed")  # what else than orders a rank brings back
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
@@ -35,7 +37,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     rng = random.Random(seed)
     many = rng.randrange(20, 60) * world_size
     lengths = [many, many + 1, many + world_size - 1, many + rng.randrange(world_size), 1]
-    lengths += [rng.randrange(1, world_size + 1), 0]
+    lengths += [rng.randrange(1, world_size + 1), 0, 7]
     samplers = [[length, *rng.sample(range(10**6), 2)] for length in lengths]
     epochs = [0, *rng.sample(range(1, 50), EPOCHS - 1)]
     ranks = [
@@ -66,7 +68,8 @@ def plain(value: Any) -> Any:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """For each sampler: its order in each epoch, then those of new samplers."""
+    """For each sampler: its order in each epoch, then those of new samplers; "whole" is that of the
+    only rank of one."""
 
     def order(sampler: Any, length: int) -> list[Any]:
         return order_of(sampler, length, inputs["world_size"])
@@ -92,12 +95,14 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
             sampler.set_epoch(epoch)
             orders.append(order(sampler, length))
         again = order(sampler, length)
+        alone = answer.ShardSampler(length, 0, 1, seed)
         # Resumed: a new object, set directly to an epoch; earlier draws must not matter.
         resumed = make(length, seed)
         resumed.set_epoch(inputs["epochs"][1])
         seen.append(
             {
                 "orders": orders,
+                "whole": order(alone, length),
                 "again": again,
                 "resumed": order(resumed, length),
                 "other seed": order(make(length, other_seed), length),
@@ -133,7 +138,7 @@ def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Probl
             and len(value["samplers"]) == len(run.expected)
             and all(
                 isinstance(said, dict)
-                and all(isinstance(said.get(k), list) for k in ("again", "resumed", "other seed"))
+                and all(isinstance(said.get(k), list) for k in LISTS)
                 and isinstance(said.get("orders"), list)
                 and len(said["orders"]) == EPOCHS
                 and all(isinstance(order, list) for order in said["orders"])
@@ -199,7 +204,32 @@ def judge_cover(run: Run) -> Problem | None:
             if counts and max(counts.values()) > -(-share * run.world_size // length):
                 value, count = counts.most_common(1)[0]
                 return Problem(f"{of}: index {value} comes up {count} times", "padding")
+            whole = ranks[0]["whole"]
+            if (
+                epoch == 0
+                and parts_of(whole, orders)
+                and not parts_of(padded(whole, orders), orders)
+            ):  # but for the padding, it is that order
+                seen = f"{of}: what comes up again is not the order's start"
+                return Problem(seen, "from_the_start")
     return None
+
+
+def padded(whole: list[int], orders: Sequence[list[int]]) -> list[int]:
+    """The order, repeated from its start until it is long enough for these parts."""
+    return list(itertools.islice(itertools.cycle(whole), sum(map(len, orders))))
+
+
+def parts_of(order: list[int], orders: Sequence[list[int]]) -> bool:
+    """Whether each is every W-th sample of the order, or each a block, as far as it goes."""
+    ranks, share = len(orders), len(orders[0])
+    if any(len(own) != share for own in orders):
+        return False
+    shuffled = (
+        [orders[place % ranks][place // ranks] for place in range(ranks * share)],
+        list(itertools.chain(*orders)),
+    )
+    return any(one[: len(order)] == order for one in shuffled)
 
 
 def case_of(run: Run, length: int, epoch: int) -> str:
@@ -323,48 +353,25 @@ def judge_repeatable(run: Run) -> Problem | None:
         if taken != [samplers[index]["orders"][epoch] for index, epoch in turns]:
             message = f"rank {rank}: in another job, the same seeds and epochs have other orders"
             return Problem(message, "own_generator")
+    return None if wrong_otherwise(run) else order_of_another_size(run)
+
+
+def wrong_otherwise(run: Run) -> bool:
+    """Whether the parts are no such ones as could be compared with a whole order."""
+    return any(judge(run) for judge in (judge_cover, judge_share, judge_epochs))
+
+
+def order_of_another_size(run: Run) -> Problem | None:
+    """Whether the order is another one where one rank takes all of it."""
+    for length, _, ranks in shards(run):
+        if length >= 20 and not parts_of(ranks[0]["whole"], [said["orders"][0] for said in ranks]):
+            return Problem(
+                f"{length} samples on {run.world_size} ranks: the parts are not every W-th sample, "
+                "or blocks, of the order that one rank alone has with the same seed and epoch",
+                "world_size",
+            )
     return None
 
-
-HINTS = {
-    "start": "7 samples on 3 ranks: who takes which? Try it on paper. One order for all ranks, "
-    "drawn from seed and epoch; padded to a multiple of the number of ranks; then each rank "
-    "takes its share of it.",
-    "own_order": "The ranks must share out ONE order. If each shuffles for itself, with a "
-    "generator or a seed of its own, some samples are taken twice and others never. The rank says "
-    "which part of the order to take, not which order.",
-    "padding": "Padding repeats the order from its start, and again from its start if there are "
-    "fewer samples than ranks, until all ranks have ceil(n / W). Count how often each comes up.",
-    "blocks": "Where one rank's block ends, the next must begin. If blocks are ceil(n / W) long, "
-    "they also start at multiples of ceil(n / W).",
-    "everything": "Here every rank takes all samples: the ranks do the same work W times over. "
-    "Each is to take only its part of the order, and rank and world size say which.",
-    "tail": "Rounding down loses up to W - 1 samples in each epoch. Round up, and fill the gap.",
-    "many": "With the padding there are W · ceil(n / W) samples to be dealt out, and each rank "
-    "takes one W-th of them.",
-    "uneven": "A rank with one sample more takes one step more, and waits in all_reduce for ranks "
-    "that have finished. All must have the same number, ceil(n / W): the order is repeated from "
-    "its start until it is long enough. With fewer samples than ranks, repeating it once may not "
-    "do.",
-    "len": "A loader and a progress bar ask len() before they iterate. It is this rank's number of "
-    "samples, not the data set's.",
-    "shuffle": "Neighbours in a data set often resemble each other, and many sets are sorted by "
-    "class. Draw a random permutation; to rotate or stride is not to shuffle.",
-    "set_epoch": "The epoch must take part in what seeds the order. Without it every epoch brings "
-    "the same batches again: the mistake of leaving out `sampler.set_epoch(epoch)`.",
-    "own_block": "A rank that shuffles only within its own part never sees the rest of the data, "
-    "and batches always mix the same samples. Shuffle everything, then deal out.",
-    "own_generator": "Random numbers drawn elsewhere (augmentation, dropout, another sampler) must "
-    "not change the order, nor the order them. Give the permutation a torch.Generator of its own, "
-    "made anew from seed and epoch each time.",
-    "seed": "Two runs with two seeds should not see the data in the same order. The seed must take "
-    "part in what seeds the generator, beside the epoch.",
-    "types": "A data set is indexed by plain ints: .tolist() makes them of a tensor.",
-    "range": "Indices run from 0 to the number of samples less one.",
-    "raised": "Start from the exception: it names a line of your answer. If that works with many "
-    "samples, try none, one, and fewer than ranks by hand.",
-    "hang": "A sampler needs no communication: all ranks compute one order from seed and epoch.",
-}
 
 CHECK = Check(
     id="shard_sampler",

@@ -181,15 +181,27 @@ def illegal_is_refused(run: Run) -> Problem | None:
     given, accepted = run.inputs[0], {}
     for case, said, due in zip(given["cases"], run.values[0], run.expected["right"], strict=True):
         hint = due.get("hint")
-        if hint and said["forward"] != REFUSED:
-            seen = f"forward_sum {words(case)} returned a value"
-            accepted.setdefault(hint, Problem(seen, hint))
+        if hint and (seen := accepted_by(case, said, due)):
+            accepted.setdefault(hint, Problem(f"{seen} returned a value", hint))
     for hint in ("same_tensor", "divide", "operation"):  # the plainest first
         if hint in accepted:
             return accepted[hint]
     # An answer that refuses everything has understood nothing.
     strict = (judge(run) for judge in (slices_are_right, forward_is_right))
     return next((problem for problem in strict if problem and problem.hint == "too_strict"), None)
+
+
+def accepted_by(case: Case, said: Mapping[str, Any], due: Mapping[str, Any]) -> str | None:
+    """The first call that returned a value for what cannot be, as a sentence has it."""
+    for claim, name in SUMS.items():
+        if said[claim] != REFUSED:
+            return f"{name} {words(case)}"
+    for at in due["tensors"]:  # those that cannot be split so by themselves
+        tensor = [*case["inputs"], case["output"]][at]
+        for rank, one in enumerate(said["slices"][at]):
+            if one != REFUSED:
+                return f"slice_of the tensor {shown(tensor)}, rank {rank}, {words(case)}"
+    return None
 
 
 CHECK = Check(

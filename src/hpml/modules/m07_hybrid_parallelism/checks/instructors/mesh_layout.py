@@ -42,6 +42,7 @@ def legal_cases(draw: random.Random) -> Iterator[Case]:
         (("ab", "bc", "cd", "ad"), 2, {"b": 0, "c": 1}),  # three inputs
         (("ab", "bc", "cd", "ad"), 2, {"a": 1, "d": 0}),
         (("ab", "bc", "ac"), 2, {}),
+        (("ab", "ab", ""), 2, {"a": 1}),  # an inner product: the output has no dimension
     )
     for texts, dimensions, places in kinds:
         inputs, output = product(draw, *texts)
@@ -64,8 +65,10 @@ def illegal_cases(draw: random.Random) -> Iterator[tuple[str, Case]]:
     mesh = {x: 2, y: 3}
     case = {"inputs": inputs, "output": output, "mesh": mesh}
     yield "same_tensor", case | {"layout": {a: x, b: x}}
+    yield "same_tensor", case | {"layout": {c: y, b: y}}
     yield "same_tensor", case | {"layout": {c: y, a: y}}
-    yield "divide", case | {"mesh": {x: 2, y: 11}, "layout": {draw.choice((a, b, c)): y}}
+    for name in (a, b, c):  # 11 divides no multiple of 12 below 109
+        yield "divide", case | {"mesh": {x: 2, y: 11}, "layout": {name: y}}
     first, second = ({name: 12 * draw.randint(1, 5)} for name in draw.sample(TENSOR_NAMES, 2))
     crossed = {next(iter(first)): x, next(iter(second)): x}
     # Sum of all products of an element of one with an element of the other
@@ -94,7 +97,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
                 "gradients": gradients(case, ""),
             }
             if kind == "legal"
-            else {"hint": why_illegal(case)}
+            else {"hint": why_illegal(case), "tensors": illegal_tensors(case)}
             for case, kind in both
         ],
         "mistakes": {
@@ -206,9 +209,23 @@ SUM_MISTAKES = ("forgotten", "kept", "any_split", "one_of_two", "whole_mesh", "w
 
 
 def why_illegal(case: Case) -> str:
-    for tensor in (*case["inputs"], case["output"]):
-        try:
-            layouts.refuse(tensor, case["mesh"], case["layout"])
-        except layouts.IllegalLayout as error:
-            return "divide" if "divide" in str(error) else "same_tensor"
-    return "operation"
+    reasons = [why for tensor in tensors_of(case) if (why := why_no_slices(case, tensor))]
+    return reasons[0] if reasons else "operation"
+
+
+def illegal_tensors(case: Case) -> list[int]:
+    """The places of those tensors that have no slices, among the inputs and the output."""
+    return [n for n, tensor in enumerate(tensors_of(case)) if why_no_slices(case, tensor)]
+
+
+def tensors_of(case: Case) -> list[Mapping[str, int]]:
+    return [*case["inputs"], case["output"]]
+
+
+def why_no_slices(case: Case, tensor: Mapping[str, int]) -> str:
+    """Why this tensor cannot be split so; "" if it can."""
+    try:
+        layouts.refuse(tensor, case["mesh"], case["layout"])
+    except layouts.IllegalLayout as error:
+        return "divide" if "divide" in str(error) else "same_tensor"
+    return ""
