@@ -48,8 +48,8 @@ from hpml import check
 #
 # All inputs are float64, and messages too. When it returns, each parameter of the stage has in
 # `p.grad` the gradient of the loss, as if all layers were in one process. The optimizer's step comes
-# afterwards and is not yours. The last rank returns the loss, the others `None`. Stages are of
-# different depths and widths; with one rank there is one stage and no message.
+# afterwards and is not yours. The last rank returns the loss; what the others return does not
+# count. Stages are of different depths and widths; with one rank there is one stage and no message.
 #
 # *Before you start: four ranks have a quarter of the layers each. How many of them compute at the same
 # time? How long does a step take, compared with one rank that has all layers?*
@@ -72,8 +72,8 @@ def train_step(
 ) -> float | None:
     """This rank's part of a step: forward, then backward.
 
-    Gradients of the mean loss are left in the stage's parameters. Returns the loss on the last rank,
-    None on the others.
+    Gradients of the mean loss are left in the stage's parameters. Returns the loss on the last rank;
+    what the others return does not count.
     """
     # YOUR CODE HERE
     raise NotImplementedError()
