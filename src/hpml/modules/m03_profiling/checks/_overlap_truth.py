@@ -127,6 +127,8 @@ HIDDEN_MISTAKES: tuple[tuple[str, Mistake], ...] = (
     ("marks", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.backward > 0)))),
     ("everything", _each(lambda m, s: by_step(m, hidden=s.collectives > 0))),
     ("smaller", _each(_smaller)),
+    ("beginning", _each(_hooks_communicate)),
+    ("beginning", _each(_waits_compute)),
     ("calls", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.calls > 0)))),
     ("calls", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.calls > 0) & (s.nodes == 0)))),
     ("nodes", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.nodes > 0)))),
@@ -136,8 +138,6 @@ HIDDEN_MISTAKES: tuple[tuple[str, Mistake], ...] = (
     ("union", _each(lambda m, s: by_step(m, hidden=s.collectives * (s.ops > 0)))),
     ("union", _each(lambda m, s: by_step(m, hidden=s.collectives * s.ops))),
     ("steps", _each(_in_one_step)),
-    ("beginning", _each(_hooks_communicate)),
-    ("beginning", _each(_waits_compute)),
 )
 WAITING_MISTAKES: tuple[tuple[str, Mistake], ...] = (
     ("nobody", _each(_nothing_waits)),
