@@ -123,12 +123,13 @@ check("roofline")
 #     train(batch)
 # ```
 #
-# - `batches` is any iterable, a generator for example; **one thread at a time** may advance it.
+# - `batches` is any iterable, a generator for example, and may be empty; **one thread at a time**
+#   may advance it.
 # - A thread reads ahead. At most `depth` batches wait for the caller; the reader may hold one more,
 #   which has no room yet. With a slow caller it stops there: memory is bounded.
 # - The caller gets its first batch as soon as that is there.
-# - An exception that `batches` raises reaches the caller: the same one, after the batches that came
-#   before it.
+# - An exception that `batches` raises reaches the caller: the same object, after the batches that
+#   came before it.
 # - When the loop is over, no thread is left: at the end, after an error, and when the caller leaves
 #   by `break` or calls `close()`.
 #
@@ -260,9 +261,10 @@ check("memory_budget")
 # million such requests in each epoch, whatever the disks can do. One packed file with an **index**
 # takes one request and then reads bytes. You write such a format, and the `Dataset` that reads it.
 #
-# - `pack(folder, target)` writes all files below `folder` into the one file `target`. A sample's
-#   name is its path within the folder, with `/`: `"cat/0007.png"`. Its folder is its label, so
-#   names count. Samples are in the order of `sorted(names)`.
+# - `pack(folder, target)` writes all files below `folder` into the one file `target`: those of all
+#   folders in it too, and those whose names begin with a dot. A sample's name is its path within
+#   `folder`, with `/`: `"cat/0007.png"`. Its folder is its label, so names count. Samples are in
+#   the order of `sorted(names)`.
 # - `Packed(path)` is the data set. `len(packed)` is the number of samples, and `packed[i]` is the
 #   pair `(name, content)`, str and bytes.
 #
@@ -487,8 +489,8 @@ check("binding_plan")
 # ```
 #
 # - `loss(weights, x, y)` is the same loss with both **products in bfloat16**, forward and backward.
-#   All else is in **float32**: the norm, ReLU, the bias, the softmax, the mean, and the gradients of
-#   the weights.
+#   All else is in **float32**: the norm, the bias, the softmax, the mean, and the gradients of the
+#   weights. (ReLU rounds nothing: it may have either dtype.)
 # - `Trainer(weights, learning_rate)` takes steps of plain SGD. `step(x, y)` returns the loss before
 #   the step. `trainer.weights` are the **master weights**, float32, by name.
 #
@@ -498,7 +500,8 @@ check("binding_plan")
 #
 # - `step(weights, gradients, learning_rate, max_norm)` is given float32 weights and float16 gradients
 #   of `scale` times the loss. It undoes the scale in float32, clips the gradients to `max_norm` (one
-#   factor for all, by the norm over all of them) and takes a step of SGD in place. It returns `True`.
+#   factor for all, by the norm over all of them) and takes a step of SGD: the dict `weights`
+#   has the new ones afterwards. It returns `True`.
 # - If any gradient has inf or NaN in it, **no** weight changes, the scale is halved, and `step`
 #   returns `False`.
 # - After `growth_interval` good steps in a row the scale is doubled, and counting begins anew.

@@ -208,3 +208,10 @@ def test_the_picture_has_the_answers_layers_under_the_roofs_of_a_part(solution):
 def test_what_cannot_be_drawn_is_no_picture(counted):
     with pytest.raises(ValueError, match=r"drawn|shorter|longer"):
         _roofline_picture.drawn(counted)
+
+
+@pytest.mark.parametrize(("vectors", "intensity"), [(1, 1.0), (4096, 1365.0)])
+def test_the_question_has_the_intensities_of_its_answer(vectors, intensity):
+    call = {"m": 4096, "k": 4096, "n": vectors, "dtype": "float16"}
+    flops, nbytes = _layer_counts.matmul(call)
+    assert flops / nbytes == pytest.approx(intensity, rel=1e-3)

@@ -125,3 +125,31 @@ def test_the_recorded_trace_gets_the_hint_of_the_made_ones():
     assert RECORDED(a_run(unnamed)).hint == "names"
     both = a_run(lambda value: (exposed(value, "messages"), unnamed(value)))
     assert RECORDED(both).hint == MESSAGES(both).hint == "exposed"
+
+
+def test_the_step_of_the_question_has_the_parts_of_its_answer():
+    """Milliseconds: loading with transforms inside, and a message within backward."""
+    spans = [
+        ("ProfilerStep#1", 0, 100, 0),
+        ("loading", 0, 30, 0),
+        ("transforms", 5, 25, 0),
+        ("forward", 30, 50, 0),
+        ("backward", 50, 90, 0),
+        ("gloo:all_reduce", 60, 85, 7),
+        ("aten::mm", 50, 75, 0),
+    ]
+    events = [
+        {
+            "ph": "X",
+            "name": name,
+            "pid": 1,
+            "tid": thread,
+            "ts": 1e3 * begin,
+            "dur": 1e3 * (end - begin),
+        }
+        for name, begin, end, thread in spans
+    ]
+    (step,) = step_parts(events)
+    right = {"loading": 10, "transforms": 20, "forward": 20, "backward": 30, "optimizer": 0}
+    assert step.parts == pytest.approx(right | {"communication": 10, "other": 10})
+    assert step.hidden == pytest.approx(15)

@@ -22,6 +22,9 @@ from hpml.modules.m03_profiling.checks._planted_ranks import (
 AUTOGRAD = "autograd::engine::evaluate_function: "
 GRADIENT = "torch::autograd::AccumulateGrad"
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+# Marks around backward, around loading, and around the wait for the last collective: no phase, no
+# collective and no operator, though their names hold words of these
+RECOMPUTE, HOOKS, BEHIND = "forward_recompute", "hooks of gloo: or nccl:", "wait behind aten::mm"
 Work = Mapping[str, int]  # microseconds of a rank's own work, by phase
 
 
@@ -37,6 +40,7 @@ class Training:
     # Of `work`, what a late rank does more: in the micro-batch in the middle
     more: Mapping[tuple[int, int], Work] = field(default_factory=dict)
     overlaps: bool = True  # else buckets are launched, and waited for, when backward has ended
+    sync: int = 0  # that of a broadcast at the beginning of each forward, which is waited for
     buffers: int = 0  # that of a broadcast at the end of each step, which is waited for
     averages: int = 0  # that of one which is waited for in the next step's backward
     lead: float = 0.0  # share of a node of autograd's for which no operator in it runs yet
@@ -105,8 +109,8 @@ def _step(
     plan: Training, work: Work, more: Work, draw: random.Random, *, last: bool
 ) -> Iterator[Item]:
     collate = work["loading"] // 3
-    yield from [Begin("loading"), Begin(LOADER), Idle(work["loading"] - collate)]
-    yield from [Op("aten::stack", collate), End(), End()]
+    yield from [Begin("loading"), Begin(HOOKS), Begin(LOADER), Idle(work["loading"] - collate)]
+    yield from [Op("aten::stack", collate), End(), End(), End()]
     for number in range(plan.micro_batches):
         part = {
             phase: (us - more.get(phase, 0)) // plan.micro_batches
@@ -121,16 +125,18 @@ def _step(
         yield End()
         yield Begin("forward")
         yield Begin("DistributedDataParallel.forward")
+        if plan.sync:
+            yield from _call("broadcast", plan.sync, draw)
         if plan.beside:
             yield Op("aten::copy_", part["forward"] // 2, thread=1)
         for duration in parts(draw, part["forward"], plan.layers):
             yield Op("aten::linear", duration, ("aten::t", "aten::addmm"))
         yield from [End(), End()]
-        yield Begin("backward")
+        yield from [Begin("backward"), Begin(RECOMPUTE)]
         final = number == plan.micro_batches - 1
         calls = more.get("backward", 0) if plan.hooks else 0
         yield from _backward(plan, part["backward"] - calls, calls, draw, buckets=final)
-        yield End()
+        yield from [End(), End()]
     yield Begin("optimizer")
     yield Begin("Optimizer.step#SGD.step")
     yield Op("aten::_foreach_add_", work["optimizer"], ("aten::add_", "aten::mul_"))
@@ -165,5 +171,5 @@ def _backward(
     if buckets:
         while left:
             yield from _call("all_reduce", left.pop(0), draw)
-        yield Wait()
+        yield from [Begin(BEHIND), Wait(), End()]
         yield Op("torch.distributed.ddp.reducer::copy_bucket_to_grad", draw.randint(20, 60))

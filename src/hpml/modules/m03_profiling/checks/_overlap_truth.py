@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hpml.modules.m03_profiling.checks._data_parallel import BEHIND, HOOKS
 from hpml.modules.m03_profiling.checks._moments import Moments, counts, moments
 from hpml.modules.m03_profiling.checks._planted_ranks import PlantedRank
 
@@ -52,6 +53,21 @@ def _smaller(made: PlantedRank, seen: Moments) -> Figures:
     works = (seen.backward > 0) & (seen.ops > 0)
     both = by_step(made, communicates=seen.collectives > 0, works=works)
     return [{"hidden": min(one.values())} for one in both]
+
+
+def _marked(made: PlantedRank, seen: Moments, name: str) -> np.ndarray:
+    return counts((span for mark, span in made.marks if mark == name), len(seen.ops)) > 0
+
+
+def _hooks_communicate(made: PlantedRank, seen: Moments) -> Figures:
+    """A mark counts as a collective whose name has `gloo:` further on."""
+    going_on = (seen.collectives > 0) | _marked(made, seen, HOOKS)
+    return by_step(made, hidden=going_on & (seen.ops > 0))
+
+
+def _waits_compute(made: PlantedRank, seen: Moments) -> Figures:
+    """A mark counts as an operator whose name has `aten::` further on."""
+    return parted(made, seen, (seen.ops > 0) | _marked(made, seen, BEHIND))
 
 
 def _in_one_step(made: PlantedRank, seen: Moments) -> Figures:
@@ -111,6 +127,8 @@ HIDDEN_MISTAKES: tuple[tuple[str, Mistake], ...] = (
     ("marks", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.backward > 0)))),
     ("everything", _each(lambda m, s: by_step(m, hidden=s.collectives > 0))),
     ("smaller", _each(_smaller)),
+    ("beginning", _each(_hooks_communicate)),
+    ("beginning", _each(_waits_compute)),
     ("calls", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.calls > 0)))),
     ("calls", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.calls > 0) & (s.nodes == 0)))),
     ("nodes", _each(lambda m, s: parted(m, s, (s.ops > 0) | (s.nodes > 0)))),

@@ -159,7 +159,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         on = torch.autograd._profiler_enabled()
         return ask({"part": part, "profiled": on, "ready": bool(ready)})
 
-    _KinetoProfile.prepare_trace = noted
+    _KinetoProfile.prepare_trace = noted  # type: ignore[assignment]
 
     Path(FOLDER).mkdir(exist_ok=True)
     training = Training(inputs["seed"], ticket)

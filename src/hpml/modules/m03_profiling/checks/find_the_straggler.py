@@ -144,6 +144,9 @@ def wrong_phases(case: Case, one: Named) -> Problem | None:
 def _phases_hint(case: Case, phases: tuple[str, ...]) -> str:
     if set(phases) < set(case.phases):
         return "several"
+    # Where only backward is longer, and a mark that begins with forward is around it
+    if case.if_nobody == "computes" and "forward" in phases:
+        return "other_names"
     return "total" if set(phases) & {"forward", "backward"} else "phases"
 
 
@@ -239,6 +242,8 @@ CHECK = Check(
         "order.",
         "total": "The longest phase is not a reason: it is long on all ranks. Compare each phase "
         "with the same phase on the other ranks, without its waits.",
+        "other_names": "A phase is marked with its name, and nothing else: `forward_recompute` is "
+        "another mark, around backward.",
         "several": "Where a processor is slow, or a rank has more data, several phases take "
         "longer. Name each that takes over 1.2 times as long as on the others.",
         "micro_batches": "A phase may have several marks in a step, one for each micro-batch. Its "

@@ -204,6 +204,8 @@ CHECK = Check(
         "or Trace span whole steps, whatever is done in them: none of them is an operator.",
         "names": "Hardly any communication is hidden then: was all of it seen? The names of its "
         "events begin with `gloo:` or `nccl:`, those of operators with `aten::`, on any thread.",
+        "beginning": "Only the beginning of a name counts: a mark that has `gloo:` or `aten::` "
+        "further on in its name is neither a collective nor an operator.",
         "smaller": "The smaller of two lengths is what could overlap at best. Whether it does "
         "depends on when each begins and ends: intersect the intervals.",
         "calls": "An op of `c10d::` starts a collective, and the rank may wait in it: it is no "
