@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 from hpml.checks.budget import over_bytes
 from hpml.checks.contract import CannotJudge, Problem, Run
@@ -135,26 +135,24 @@ def few_messages(run: Run) -> Problem | None:
                 )
             # What else travels, such as who used what, is small
             sent = [call.nbytes for call in calls if call.nbytes > PADDING]
-            if not alike(sent, buckets):
+            if (place := first_unlike(sent, buckets)) is not None:
                 more = travels_once(run)
+                seen, due = (f"{each[place]} bytes" if place < len(each) else "nothing"
+                             for each in (sent, buckets))  # fmt: skip
                 return Problem(
-                    f"in step {step}, rank {rank.rank}'s messages have {in_order(sent)} bytes; "
-                    f"bucket_bytes is {bucket}",
+                    f"in step {step}, rank {rank.rank}'s bucket {place + 1} has {seen}",
                     more.hint if more else "rule",
-                    in_order(buckets),
+                    due,
                 )
     return None
 
 
-def in_order(sizes: Sequence[int]) -> str:
-    return ", ".join(map(str, sizes))
-
-
-def alike(sent: Sequence[int], buckets: Sequence[int]) -> bool:
-    """Whether these are the buckets in their order, each perhaps rounded up."""
-    return len(sent) == len(buckets) and all(
-        0 <= got - due <= PADDING for got, due in zip(sent, buckets, strict=True)
-    )
+def first_unlike(sent: Sequence[int], buckets: Sequence[int]) -> int | None:
+    """Which message is not the bucket of that place, perhaps rounded up; None if all are."""
+    for place, (got, due) in enumerate(zip_longest(sent, buckets, fillvalue=-1)):
+        if not 0 <= got - due <= PADDING:
+            return place
+    return None
 
 
 def overlaps(run: Run) -> Problem | None:

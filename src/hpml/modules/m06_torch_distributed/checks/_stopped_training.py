@@ -51,6 +51,8 @@ class Net(nn.Module):
     It is drawn in float32, so that it is the same where an answer has set another default dtype.
     """
 
+    batches: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.inner = nn.Linear(FEATURES, HIDDEN, dtype=torch.float32)
@@ -60,7 +62,7 @@ class Net(nn.Module):
         self.double()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.batches += 1
+        self.batches.add_(1)
         return self.outer(torch.relu(self.inner(x)))
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
