@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from hpml.checks.compare import state_difference
 from hpml.modules.m06_torch_distributed.checks._wrapped_training import (
     AGAIN,
     BATCH,
+    FLOAT32_AT,
+    LEARNING_RATES,
     PLACES,
     REFUSED,
     STEPS,
@@ -15,7 +18,13 @@ from hpml.modules.m06_torch_distributed.checks._wrapped_training import (
     serial,
     serve,
 )
-from hpml.modules.m06_torch_distributed.checks.ddp import CHECK, STAGE_1, STAGE_2, sent_much
+from hpml.modules.m06_torch_distributed.checks.ddp import (
+    CHECK,
+    FLOAT32_TOLERANCE,
+    STAGE_1,
+    STAGE_2,
+    sent_much,
+)
 from hpml.ranks.evidence import Diagnosis
 
 JUDGES = [claim.judge for claim in CHECK.claims]
@@ -88,6 +97,29 @@ def test_the_mean_gradient_of_shares_is_that_of_the_whole_batch():
     (apart,), (together,) = serial(start, [shares], 4), serial(start, [[whole]], 1)
     for name, tensor in apart.items():
         torch.testing.assert_close(tensor, together[name], rtol=1e-9, atol=1e-12)
+
+
+def in_float64(value):
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {key: in_float64(one) for key, one in value.items()}
+    return [in_float64(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_in_float32_rounding_is_far_below_the_tolerance(seed, monkeypatch):
+    monkeypatch.setitem(LEARNING_RATES, torch.float64, LEARNING_RATES[torch.float32])
+    (world_size,) = FLOAT32_AT
+    given = CHECK.inputs(seed, world_size)
+    rounded, exact = (
+        CHECK.expect(each, world_size)["two branches"] for each in (given, in_float64(given))
+    )
+    for got, due in zip(
+        (*rounded["after"], *rounded["sums"]), (*exact["after"], *exact["sums"]), strict=True
+    ):
+        assert state_difference(in_float64(got), due, FLOAT32_TOLERANCE / 5) is None
+    assert state_difference(*rounded["sums"], 100 * FLOAT32_TOLERANCE), "a lost backward is seen"
 
 
 @pytest.mark.parametrize(

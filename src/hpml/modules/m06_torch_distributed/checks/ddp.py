@@ -39,10 +39,13 @@ from hpml.modules.m06_torch_distributed.checks._wrapped_training import (
 )
 from hpml.ranks.evidence import Evidence
 
+# Of 150 plays the largest error was a tenth of it; the usual mistakes are off by a hundred times
+FLOAT32_TOLERANCE = 1e-3
+
 
 def tolerance(run: Run) -> float:
     """Only the order of additions may differ."""
-    return 1e-4 if run.world_size in FLOAT32_AT else 1e-9
+    return FLOAT32_TOLERANCE if run.world_size in FLOAT32_AT else 1e-9
 
 
 def start_differs(run: Run, names: Sequence[str], what: str, hint: str) -> Problem | None:
