@@ -55,6 +55,12 @@ def test_a_tensor_leaves_its_graph_strides_and_subclass_behind():
     assert torch.equal(back, torch.tensor([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]))
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_a_column_comes_back_however_few_rows_it_has(rows):
+    column = torch.arange(10 + 3073 * rows, dtype=torch.uint8)[10:].view(rows, 3073)[:, 5].long()
+    assert torch.equal(decode(encode(column)), column)
+
+
 def test_arrays_come_back_as_arrays():
     back = decode(encode(np.arange(6, dtype=np.int16).reshape(2, 3)))
     assert back.dtype == np.int16

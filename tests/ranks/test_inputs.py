@@ -21,10 +21,11 @@ def test_a_tensor_keeps_its_values_dtype_and_shape(dtype, shape):
 def test_a_view_and_what_torch_has_to_pickle_itself_arrive_too():
     rows = torch.arange(6.0).reshape(2, 3)
     trained = torch.nn.Parameter(rows.clone())
-    view, parameter, needs = inputs.load(
-        inputs.dump([rows.t()[1:], trained, rows.clone().requires_grad_()])
+    view, column, parameter, needs = inputs.load(
+        inputs.dump([rows.t()[1:], rows[:1, 2], trained, rows.clone().requires_grad_()])
     )
     assert torch.equal(view, rows.t()[1:])
+    assert torch.equal(column, torch.tensor([2.0]))
     assert isinstance(parameter, torch.nn.Parameter)
     assert torch.equal(parameter, trained)
     assert needs.requires_grad

@@ -116,7 +116,9 @@ def _tensor(tensor: torch.Tensor, where: str) -> msgpack.ExtType:
         raise NotPlain(f"{where} is a {tensor.layout} tensor of {dtype}, which cannot be sent")
     with torch.no_grad():
         plain = torch.Tensor.detach(tensor).cpu().resolve_conj().resolve_neg().contiguous()
-    raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+    # A column's single row is contiguous to torch, whatever its stride, and has no view as bytes
+    flat = plain.as_strided((plain.numel(),), (1,))
+    raw = flat.view(torch.uint8).numpy().tobytes() if len(flat) else b""
     return msgpack.ExtType(_TENSOR, msgpack.packb([dtype, list(plain.shape), raw]))
 
 

@@ -34,7 +34,8 @@ def tensor_of(data: bytes, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.
 class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is torch.Tensor and _is_plain(obj):
-            data = obj.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            flat = obj.detach().contiguous().as_strided((obj.numel(),), (1,))  # see encoding.py
+            data = flat.view(torch.uint8).numpy().tobytes()
             return tensor_of, (data, obj.dtype, tuple(obj.shape))
         return super().reducer_override(obj)
 
