@@ -35,9 +35,8 @@ def make(folder: Path, installed: Path = INSTALLED, environment: Path | None = N
         for path in _copied(installed):
             if not os.path.lexists(target := folder / path):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(
-                    installed / path, target
-                )  # not copy2: the original may be read-only
+                # Not copy2: the original may be read-only
+                shutil.copyfile(installed / path, target)
                 target.chmod(target.stat().st_mode | (installed / path).stat().st_mode & 0o111)
                 new += 1
         for path, source in _linked(installed, environment or Path(sys.prefix)):
