@@ -36,6 +36,12 @@ CASES = {
         f"new_group is made by rank 0 for rank 0, rank 1 for ranks 0 and 1: {RULE}",
     ),
 }
+# In another order torch's store may let rank 1 pass, which counts who came and not for what
+OR = {
+    "in another order": CASES["in another order"][3]
+    .replace("ranks 0 and 1 make", "rank 0 makes", 1)
+    .replace("; call", "; rank 1 has returned; call", 1)
+}
 
 
 @pytest.mark.parametrize("proxied", [False, True])
@@ -43,7 +49,8 @@ CASES = {
 def test_who_does_not_make_a_group_with_the_others_is_told(name, proxied):
     size, body, causes, says = CASES[name]
     found = go(body, size, proxied).diagnosis
-    assert (found.kind, found.ranks, found.sentence) == ("hang", causes, says)
+    assert (found.kind, found.ranks) == ("hang", causes)
+    assert found.sentence in (says, OR.get(name))
 
 
 @pytest.mark.parametrize("proxied", [False, True])
