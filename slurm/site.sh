@@ -129,9 +129,11 @@ prepare_software() {
     container)
         # shellcheck disable=SC2034
         container=("${container_command[@]}")
+        local installed # in a copy of the course, src is a link to there
+        installed=$(dirname "$(realpath src)")
         if ((!${#container[@]})); then
             container=("$container_program" exec "${container_options[@]}"
-                --bind "$PWD${data:+,$data}${node_disk:+,$node_disk}" --pwd "$PWD"
+                --bind "$PWD,$installed${data:+,$data}${node_disk:+,$node_disk}" --pwd "$PWD"
                 --env PYTHONPATH="$PWD/src" "$container_image")
         fi
         ;;

@@ -460,6 +460,14 @@ def test_a_container_sees_the_data_and_gets_the_options_of_the_site(bash):
     assert re.search(r"apptainer exec --rocm --bind \S+,/cifar,/local --pwd", told)
 
 
+def test_a_container_sees_the_installation_that_a_copys_src_is_a_link_to(bash, tmp_path):
+    settings(bash, software="container", container_image="course.sif")
+    (tmp_path / "installed" / "src").mkdir(parents=True)
+    (bash.site.parents[1] / "src").symlink_to(tmp_path / "installed" / "src")
+    _, told, _ = bash("bash slurm/06_one_node.slurm", **IN_A_JOB)
+    assert f"--bind {bash.site.parents[1]},{tmp_path / 'installed'} --pwd" in told
+
+
 def test_another_program_for_containers_has_its_own_command(bash):
     settings(bash, software="container", container_command="(shifter --image=docker:course)")
     _, told, _ = bash("bash slurm/06_one_node.slurm", **IN_A_JOB)

@@ -41,10 +41,7 @@ def restore(path: Path, root: Path, originals: Path = HANDED_OUT) -> Path | None
     not handed out, or `originals` is not there.
     """
     name = _name(path, root)
-    if not originals.is_file() and root.resolve() != INSTALLED and (INSTALLED / name).is_file():
-        data = (INSTALLED / name).read_bytes()
-    else:
-        data = _original(name, originals)
+    data = _original(name, originals, root)
     target, kept = root / name, None
     if target.exists():
         if target.read_bytes() == data:
@@ -56,7 +53,9 @@ def restore(path: Path, root: Path, originals: Path = HANDED_OUT) -> Path | None
     return kept
 
 
-def _original(name: str, originals: Path) -> bytes:
+def _original(name: str, originals: Path, root: Path) -> bytes:
+    if not originals.is_file() and root.resolve() != INSTALLED and (INSTALLED / name).is_file():
+        return (INSTALLED / name).read_bytes()
     try:
         with zipfile.ZipFile(originals) as packed:
             return packed.read(name)
@@ -106,7 +105,7 @@ def _stub(course: Course, exercise: str, originals: Path) -> str:
         source = reference.answer(course, exercise).source
         return _SOLUTION.sub(r"\1# YOUR CODE HERE\n\1raise NotImplementedError()", source)
     name = course.module_of(exercise).exercise_notebook.with_suffix(".py").as_posix()
-    found = cells.of_script(_original(name, originals))
+    found = cells.of_script(_original(name, originals, course.root))
     return next(cell.source for cell in found if exercise_of(cell.source) == exercise)
 
 

@@ -309,8 +309,8 @@ CHECK = Check(
         "loss_of_sums": "That is the mean loss, as many times as there are ranks. What is added up "
         "over the ranks is of all samples: by how many is it divided?",
         "prints": "Somebody reads the log: one line per epoch, as the serial script has it.",
-        "digits": "The serial script prints `{losses[-1]:.4f}`: whoever reads logs by a program "
-        "wants the line as it was.",
+        "digits": "The serial script prints `{losses[-1]:.4f}`: programs that read logs want the "
+        "line as it was.",
         "everyone_prints": "256 ranks that print give 256 lines per epoch. Who is the one to do "
         "it?",
         "raised": "Start from the exception: it names a line of your answer. If a variable is "

@@ -20,9 +20,8 @@ DEADLINES = {PLAIN: 16, MEMORY: 6}  # jobs of each kind for the cheapest way
 EDGES = {LATE: 5, TIED: 5, NEAR: 3}
 KNEES = 30
 DENTED = 5  # of them: beyond the first step that does not pay there is one that would
-PART = (
-    3  # where the fastest size of the smallest number of nodes does not fill them, and it matters
-)
+# Where the fastest size of the smallest number of nodes does not fill them, and it matters
+PART = 3
 CACHED = 3  # where the images fit into memory a node brings more than at the smallest number
 BILLS = 10
 APART = 0.005  # relative: hours from the deadline, an added node's gain from what is enough
