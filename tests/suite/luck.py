@@ -83,6 +83,15 @@ class Luck:
             self.ended.add(test)
         if report.failed:
             self.failed[test] = test in self.measuring
+            self._name(report)
+
+    def _name(self, report: pytest.TestReport) -> None:
+        """Say now what has failed: a run that is killed prints no summary."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and reporter.verbosity <= 0:  # -v names each test as it ends
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message if crash else str(report.longrepr)
+            reporter.write_line(f"\nFAILED {report.nodeid} - {_first_line(why)}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node) -> None:
@@ -226,6 +235,10 @@ class Luck:
                 if test in right:
                     times[test] = [round(seconds, 3), test in self.starting]
         kept.tidy()
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")[:200]
 
 
 def _named(files: tuple[str, ...]) -> str:

@@ -87,6 +87,15 @@ def test_what_fails_twice_is_red_and_so_is_what_measures_nothing(suite):
     assert (code, said.count("once more, alone")) == (1, 0)
 
 
+def test_a_failure_is_named_at_once(suite):
+    code, said = suite("def test_wrong(): assert 1 == 2\n", "-n", "2")
+    named = "FAILED test_it.py::test_wrong - assert 1 == 2"
+    assert code == 1
+    assert f"F\n{named}\n" in said.partition("= FAILURES =")[0], said
+    code, said = suite("import pytest\n@pytest.fixture\ndef f(): 1 / 0\ndef test_wrong(f): pass\n")
+    assert "\nFAILED test_it.py::test_wrong - ZeroDivisionError: division by zero\n" in said
+
+
 IN_TURN = """
 import pytest
 @pytest.mark.parametrize("n", [
