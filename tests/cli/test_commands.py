@@ -35,9 +35,9 @@ def the_command(monkeypatch):
     """Make `./hpml list` be the given function."""
 
     def is_(function) -> None:
-        module = type(sys)("hpml.cli.learn_command")
+        module = type(sys)("hpml.cli.exercise_commands")
         module.list_ = function
-        monkeypatch.setitem(sys.modules, "hpml.cli.learn_command", module)
+        monkeypatch.setitem(sys.modules, "hpml.cli.exercise_commands", module)
 
     return is_
 
@@ -149,7 +149,7 @@ def test_a_fault_of_ours_keeps_its_traceback(the_command):
 def test_an_interrupt_is_one_line_and_exit_code_130():
     code = (
         "import sys, time, types\nfrom hpml.cli import main\n"
-        "module = types.ModuleType('hpml.cli.learn_command')\n"
+        "module = types.ModuleType('hpml.cli.exercise_commands')\n"
         "module.list_ = lambda: print('here', flush=True) or time.sleep(60)\n"
         "sys.modules[module.__name__] = module\nmain()"
     )

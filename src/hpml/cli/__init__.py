@@ -53,15 +53,17 @@ COMMANDS = {
     "horovod": Command(
         "horovod_command", "horovod", "Build Horovod for module 05, if need be.", "The day"
     ),
-    "list": Command("learn_command", "list_", "Modules, exercises and your progress.", "Exercises"),
-    "check": Command("learn_command", "check", "Check answers: what changed.", "Exercises"),
-    "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
+    "list": Command(
+        "exercise_commands", "list_", "Modules, exercises and your progress.", "Exercises"
+    ),
+    "check": Command("exercise_commands", "check", "Check answers: what changed.", "Exercises"),
+    "hint": Command("exercise_commands", "hint", "A hint for an exercise.", "Exercises"),
     "answer": Command(
-        "learn_command", "answer", "The course's own answer, once yours passes.", "Exercises"
+        "exercise_commands", "answer", "The course's own answer, once yours passes.", "Exercises"
     ),
     "watch": Command("watch_command", "watch", "Check answers whenever you save.", "Exercises"),
     "restore": Command(
-        "learn_command", "restore", "A notebook or a stub, as handed out.", "Exercises"
+        "exercise_commands", "restore", "A notebook or a stub, as handed out.", "Exercises"
     ),
     "grade": Command(
         "instructors.grade_command", "grade", "Grade what a class handed in.", "Teaching"

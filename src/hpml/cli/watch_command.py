@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpml.cli import keys
-from hpml.cli.learn_command import check_and_report, find_answers, require_exercise
+from hpml.cli.exercise_commands import check_and_report, find_answers, require_exercise
 from hpml.errors import DONE, UserError
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ are pure functions of the logs.
 `lines_of` names the code whose lines a sentence has: "of your answer".
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpml.ranks import memory_limit
-from hpml.ranks.evidence import ANYONE, KINDS, MEETING, Call, Cause, Diagnosis, Kind, Raised
-from hpml.ranks.parent import groups, meetings, messages, words
+from hpml.ranks.evidence import ANYONE, MEETING, Call, Cause, Diagnosis, Kind, Raised
+from hpml.ranks.parent import groups, meetings, messages, phrases, words
 from hpml.ranks.parent.ledger import MAX_OUTPUT, MAX_PRINTED, RankLog
 
 # Operations to which each rank may bring its own shape and dtype
@@ -25,8 +24,6 @@ _DATA_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
     "alltoall",
     "join",
 }
-LEAST_NAMED = 10**6  # bytes of one kind of tensors, to be in a sentence
-MAX_NAME = 200  # characters of a tensor's name in a sentence
 # Parts of what Gloo and Horovod raise when another rank is gone
 _CONSEQUENCES = (
     "connection closed by peer",
@@ -36,8 +33,6 @@ _CONSEQUENCES = (
     "timed out",
     "horovod has been shut down",
 )
-# Beginnings of lines at the end of PyTorch's messages that are not their cause
-_NO_CAUSE = ("frame #", "Exception raised from", "In addition, you can set", "Set TORCH")
 
 
 class Agreement:
@@ -78,7 +73,7 @@ def mismatch(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
         operations = {call.operation for call in calls.values()}
         if len(operations) > 1:
             sentence = "ranks are in different collectives: " + _listing(
-                calls, lambda call: f"in {_name(call, lines_of)}"
+                calls, lambda call: f"in {phrases.named(call, lines_of)}"
             )
             return Diagnosis("mismatch", sentence, _odd_ones(calls, lambda c: c.operation))
         operation = operations.pop()
@@ -90,9 +85,9 @@ def mismatch(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
             if what != "operations or roots" and operation in _DATA_MAY_DIFFER:
                 continue
             if len({key(call) for call in calls.values()}) > 1:
-                named = _what(next(iter(calls.values())))
+                named = phrases.operation(next(iter(calls.values())))
                 sentence = f"ranks bring different {what} to {named}: " + _listing(
-                    calls, lambda call: f"{_brings(call)} ({_place(call, lines_of)})"
+                    calls, lambda call: f"{phrases.brings(call)} ({phrases.place(call, lines_of)})"
                 )
                 return Diagnosis("mismatch", sentence, _odd_ones(calls, key))
     return None
@@ -104,16 +99,12 @@ def _message_mismatch(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | Non
         return None
     place, sent, received = found
     sentence = (
-        f"a message does not fit where it arrives: rank {place.sender} sends {_carries(sent)} to "
-        f"rank {place.receiver} ({_place(sent, lines_of)}), which receives into "
-        f"{_carries(received)} ({_place(received, lines_of)})"
+        f"a message does not fit where it arrives: rank {place.sender} sends "
+        f"{phrases.tensor(sent)} to rank {place.receiver} ({phrases.place(sent, lines_of)}), "
+        f"which receives into {phrases.tensor(received)} ({phrases.place(received, lines_of)})"
     )
     ranks = tuple(sorted({place.sender, place.receiver}))
     return Diagnosis("mismatch", sentence, ranks, cause="what arrives")
-
-
-def _carries(call: Call) -> str:
-    return f"{call.dtype} {list(call.shape)}"
 
 
 def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None) -> bool:
@@ -194,10 +185,10 @@ def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
     left = [log for log in logs if log.end is not None]
     lost = [found for log in waiting if (found := messages.never_waited_for(log, logs))]
     apart = meetings.apart(logs)
-    waits = meetings.asked(logs, lines_of) if apart else _waits(waiting, lines_of)
+    waits = meetings.asked(logs, lines_of) if apart else phrases.waits(waiting, lines_of)
     parts = [*_lost(lost, lines_of), *waits, *groups.made(grouping, lines_of)]
-    parts += _asks(asking, lines_of)
-    parts += [*_elsewhere(elsewhere, lines_of), *_left(left, waiting, lines_of)]
+    parts += phrases.asks(asking, lines_of)
+    parts += [*phrases.stuck(elsewhere, lines_of), *phrases.left(left, waiting, lines_of)]
     if not apart and _groups_differ(logs):
         for group, ranks in words.by(
             [log for log in logs if log.calls], lambda r: r.calls[-1].group
@@ -232,7 +223,7 @@ def _lost(lost: Sequence[tuple[int, Call]], lines_of: str) -> list[str]:
     rank, call = min(lost, key=lambda each: each[1].issued)
     operation = "isend" if call.operation == "send" else "irecv"
     more = f", and {len(lost) - 1} more" if lost[1:] else ""
-    where = f"({_place(call, lines_of)})"
+    where = f"({phrases.place(call, lines_of)})"
     return [f"rank {rank}'s {operation} {call.detail} {where} was never waited for{more}"]
 
 
@@ -241,11 +232,11 @@ def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], lines_of: 
     parts = []
     for line, ranks in words.by(looping, lambda log: log.line):
         parts.append(
-            f"{words.ranks(ranks)} {words.form(ranks, 'loops', 'loop')} for ever at line {line} "
-            f"{lines_of}, where nothing changes any more"
+            f"{words.ranks(ranks)} {words.form(ranks, 'loops', 'loop')} for ever"
+            f"{words.at_line(line, lines_of)}, where nothing changes any more"
         )
     others = [log for log in logs if log.end is None and log not in looping]
-    parts += _waits([log for log in others if log.waiting is not None], lines_of)
+    parts += phrases.waits([log for log in others if log.waiting is not None], lines_of)
     ranks = tuple(log.rank for log in looping)
     return Diagnosis("hang", "; ".join(parts), ranks, cause="endless loop")
 
@@ -261,14 +252,14 @@ def limit(logs: Sequence[RankLog], lines_of: str, seconds: float) -> Diagnosis:
     working = [log for log in working if not log.grouping]
     parts = groups.made(grouping, lines_of)
     for (line, call), ranks in words.by(working, lambda log: (log.line, log.open)):
-        where = f" at line {line} {lines_of}" if line else ""
-        still = f", its {_name(call, lines_of)} not complete" if call else ""
+        where = words.at_line(line, lines_of)
+        still = f", its {phrases.named(call, lines_of)} not complete" if call else ""
         parts.append(
             f"{words.ranks(ranks)} {words.form(ranks, 'was', 'were')} still at work{where}{still}"
         )
-    parts += _waits(waiting, lines_of)
+    parts += phrases.waits(waiting, lines_of)
     if waiting or grouping:  # else nobody misses those who have left
-        parts += _left([log for log in logs if log.end is not None], waiting, lines_of)
+        parts += phrases.left([log for log in logs if log.end is not None], waiting, lines_of)
     causes = tuple(log.rank for log in (working or grouping or waiting))
     return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
 
@@ -280,7 +271,7 @@ def flood(logs: Sequence[RankLog], lines_of: str, most: int = MAX_PRINTED) -> Di
         return None
     parts = [
         f"{words.ranks(ranks)} printed more than {most // 2**20} MiB"
-        + (f" (line {line} {lines_of})" if line else "")
+        + words.in_line(line, lines_of)
         for line, ranks in words.by(flooding, lambda log: log.line)
     ]
     sentence = f"{'; '.join(parts)}: a flood, which is cut and ends the launch"
@@ -298,21 +289,21 @@ def fault(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
     causes = causes or [log for log in ended if not _is_consequence(log)] or ended
     first = min(causes, key=lambda log: log.ended_at or 0.0)
     # The first one's way comes first
-    alike: dict[str, list[RankLog]] = {_ended(first, lines_of): []}
+    alike: dict[str, list[RankLog]] = {phrases.ended(first, lines_of): []}
     for log in causes:
-        alike.setdefault(_ended(log, lines_of), []).append(log)
+        alike.setdefault(phrases.ended(log, lines_of), []).append(log)
     parts = [
         f"{words.ranks([log.rank for log in those])} "
-        f"{_ended(those[0], lines_of, many=len(those) > 1)}"
+        f"{phrases.ended(those[0], lines_of, many=len(those) > 1)}"
         for those in alike.values()
     ]
-    same = alike[_ended(first, lines_of)]
+    same = alike[phrases.ended(first, lines_of)]
     still = [log for log in logs if log.end is None]
     if _is_consequence(first):  # a rank that returned may be the cause
-        parts += _left([log for log in logs if log.end == "returned"], causes, lines_of)
-    parts += _waits([log for log in still if log.waiting is not None], lines_of)
+        parts += phrases.left([log for log in logs if log.end == "returned"], causes, lines_of)
+    parts += phrases.waits([log for log in still if log.waiting is not None], lines_of)
     victims = [log for log in ended if log not in causes]
-    for call, ranks in words.by(victims, lambda log: _last_call(log, lines_of)):
+    for call, ranks in words.by(victims, lambda log: phrases.last_call(log, lines_of)):
         parts.append(f"{words.ranks(ranks)} lost the connection in {call}")
     kind: Kind = "raised"
     if first.refused is not None:
@@ -336,41 +327,19 @@ def out_of_memory(
         return None
     parts = []
     for (where, held), ranks in words.by(
-        out, lambda log: _ran_out(log, by_rank.get(log.rank), lines_of)
+        out, lambda log: phrases.ran_out(log, by_rank.get(log.rank), lines_of)
     ):
         its, it = words.form(ranks, ("its", "it"), ("their", "each of them"))
         ran_out = f"{words.ranks(ranks)} ran out of {its} {memory_limit.words(allowed)}{where}"
         parts.append(f"{ran_out}: {it} held {held}" if held else ran_out)
     others = [log for log in logs if log not in out and by_rank.get(log.rank)]
-    for held, ranks in words.by(others, lambda log: _held(by_rank[log.rank] or {})):
+    for held, ranks in words.by(others, lambda log: phrases.held(by_rank[log.rank] or {})):
         parts.append(f"{words.ranks(ranks)} {words.form(ranks, 'held', 'each held')} {held}")
     return Diagnosis("memory", "; ".join(parts), tuple(log.rank for log in out))
 
 
-def _ran_out(log: RankLog, page: Mapping[str, Any] | None, lines_of: str) -> tuple[str, str]:
-    """Where the rank ran out of memory, and what it held."""
-    line = log.raised.line if log.raised else page and page["line"]
-    where = f" at line {line} {lines_of}" if line else ""
-    operator = page["operator"].partition(".")[0].strip("_") if page else ""
-    during = f", in {operator}" if operator.isidentifier() else ""
-    return where + during, _held(page) if page else ""
-
-
 def _no_memory(raised: Raised) -> bool:
     return memory_limit.was_refused(raised.kind, raised.message)
-
-
-def _held(page: Mapping[str, Any]) -> str:
-    """ "410 MB of parameters and 180 MB of gradients", at the rank's peak."""
-    named = zip(KINDS, page["at_peak"], strict=True)
-    parts = [
-        f"{memory_limit.words(nbytes)} of {kind if kind != 'other' else 'other tensors'}"
-        for kind, nbytes in named
-        if nbytes >= LEAST_NAMED
-    ]
-    if not parts:
-        return f"less than {memory_limit.words(LEAST_NAMED)} of tensors"
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
 
 
 def _is_consequence(log: RankLog) -> bool:
@@ -378,127 +347,18 @@ def _is_consequence(log: RankLog) -> bool:
     return any(sign in text for sign in _CONSEQUENCES)
 
 
-def _ended(log: RankLog, lines_of: str, *, many: bool = False) -> str:
-    """How the rank ended; `many`: said of more than one."""
-    if log.end == "killed":
-        return f"{'were' if many else 'was'} killed by {log.signal}{_out_of_memory(log)}"
-    if log.end == "exited":
-        at = f" at line {log.line} {lines_of}" if log.line else ""
-        return f"left with exit code {log.exit_code}{at} instead of returning"
-    assert log.raised is not None
-    if log.refused is not None:
-        return f"returned something that cannot be sent: {log.refused}"
-    at = f" (line {log.raised.line} {lines_of})" if log.raised.line else ""
-    message = _in_brief(log.raised.message)
-    return f"raised {log.raised.kind}{': ' + message if message else ''}{at}"
-
-
-def _in_brief(message: str) -> str:
-    """An exception's first line, and its last, which often has the cause, without C++'s frames."""
-    lines = [line.strip() for line in message.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_NO_CAUSE)]
-    ends = [lines[0], lines[-1]] if len(lines) > 1 else lines
-    return " … ".join(_ends(line, most) for line, most in zip(ends, (300, 200), strict=False))
-
-
-def _ends(text: str, most: int) -> str:
-    """A text that is too long without its middle."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2].rstrip()} … {text[-most // 2 :].lstrip()}"
-
-
-def _out_of_memory(log: RankLog) -> str:
-    return " (the system may have run out of memory)" if log.signal == "SIGKILL" else ""
-
-
-def _waits(logs: Sequence[RankLog], lines_of: str) -> list[str]:
-    return [
-        f"{words.ranks(ranks)} {words.form(ranks, 'waits', 'wait')} in {call}"
-        for call, ranks in words.by(logs, lambda log: log.pending and _name(log.pending, lines_of))
-    ]
-
-
-def _asks(logs: Sequence[RankLog], lines_of: str) -> list[str]:
-    return [
-        f"{words.ranks(ranks)} {words.form(ranks, 'waits', 'wait')} for a reply"
-        + (f" at line {line} {lines_of}" if line else "")
-        for line, ranks in words.by(logs, lambda log: log.line)
-    ]
-
-
-def _elsewhere(logs: Sequence[RankLog], lines_of: str) -> list[str]:
-    return [
-        f"{words.ranks(ranks)} {words.form(ranks, 'is', 'are')} stuck"
-        + (f" at line {line} {lines_of}" if line else "")
-        + ", in no collective"
-        for line, ranks in words.by(logs, lambda log: log.line)
-    ]
-
-
-def _left(logs: Sequence[RankLog], waiting: Sequence[RankLog], lines_of: str) -> list[str]:
-    parts = []
-    for (end, last), ranks in words.by(logs, lambda log: (log.end, _last_call(log, lines_of))):
-        how = "returned" if end == "returned" else "ended"
-        came = f"left through {last}" if last else "made no call at all"
-        has = words.form(ranks, "has", "have")
-        sentence = f"{words.ranks(ranks)} {has} {came if waiting else how}"
-        parts.append(sentence + (f" and {how}" if waiting else ""))
-    return parts
-
-
-def _last_call(log: RankLog, lines_of: str) -> str:
-    calls = [call for call in log.calls if call.index > 0]
-    return _name(calls[-1], lines_of) if calls else ""
-
-
-def _name(call: Call, lines_of: str) -> str:
-    peer = f" {call.detail}" if call.peer is not None else ""
-    if call.operation in MEETING:
-        return call.operation + (f" (line {call.line} {lines_of})" if call.line else "")
-    return f"{_what(call)}{peer} ({_place(call, lines_of)})"
-
-
-def _what(call: Call) -> str:
-    """The operation, with the name of Horovod's tensor where it was given one.
-
-    Names are "allreduce.x" under PyTorch, "scope/HorovodAllreduce_x_0" in TensorFlow's graphs and
-    "HorovodAllreduce" outside of them.
-    """
-    name = call.tensor.rpartition("/")[2].removeprefix(f"{call.operation}.")
-    name = re.sub(r"^Horovod(Grouped)?[A-Z][a-z]+_?", "", name)[:MAX_NAME]
-    named = name and not name.startswith("noname")
-    return f"{call.operation} of {name!r}" if named else call.operation
-
-
-def _place(call: Call, lines_of: str) -> str:
-    return f"call {call.index}" + (f", line {call.line} {lines_of}" if call.line else "")
-
-
 def _groups_differ(logs: Sequence[RankLog]) -> bool:
     return len({log.calls[-1].group for log in logs if log.calls}) > 1
 
 
-def _brings(call: Call) -> str:
-    what = f"{call.dtype} {list(call.shape)}" if call.dtype else "nothing"
-    return what + (f" {call.detail}" if call.detail else "")
-
-
-def _listing(calls: dict[int, Call], describe: Callable[[Call], str]) -> str:
-    groups: dict[str, list[int]] = defaultdict(list)
-    for rank in sorted(calls):
-        groups[describe(calls[rank])].append(rank)
-    return ", ".join(f"{words.ranks(ranks)} {text}" for text, ranks in groups.items())
+def _listing(calls: Mapping[int, Call], tell: Callable[[Call], str]) -> str:
+    return words.listing(words.alike({rank: tell(calls[rank]) for rank in sorted(calls)}))
 
 
 def _odd_ones(calls: dict[int, Call], key: Callable[[Call], object]) -> tuple[int, ...]:
     """The ranks that differ from most of the others; all of them where there is no majority."""
-    groups: dict[object, list[int]] = defaultdict(list)
-    for rank, call in calls.items():
-        groups[key(call)].append(rank)
-    largest = max(groups.values(), key=len)
-    if sum(len(ranks) == len(largest) for ranks in groups.values()) > 1:
+    groups = [ranks for _, ranks in words.alike({rank: key(c) for rank, c in calls.items()})]
+    largest = max(groups, key=len)
+    if sum(len(ranks) == len(largest) for ranks in groups) > 1:
         return tuple(sorted(calls))
-    return tuple(
-        sorted(rank for ranks in groups.values() if ranks is not largest for rank in ranks)
-    )
+    return tuple(sorted(set(calls) - set(largest)))

@@ -3,7 +3,7 @@
 They meet where all name one place and one size, and each number below it is taken once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hpml.ranks.evidence import MEETING, Call, Meeting
 from hpml.ranks.parent import words
@@ -73,11 +73,12 @@ def asked(logs: Sequence[RankLog], lines_of: str) -> list[str]:
     calls = [(log, call) for log in logs if (call := _latest(log)) is not None]
     parts = []
     for (operation, line), ranks in words.by(filter(_waits, logs), _where):
-        waits = _listing([log for log in logs if log.rank in ranks], _for, "waits", "wait")
-        at = f" (line {line} {lines_of})" if line else ""
-        parts.append(f"{waits} in {operation}{at}")
+        waits = words.listing(
+            words.by([log for log in logs if log.rank in ranks], _for), "waits", "wait"
+        )
+        parts.append(f"{waits} in {operation}{words.in_line(line, lines_of)}")
     if met := [log for log in logs if not _waits(log)]:
-        parts.append(_listing(met, _for, "asked", "asked"))
+        parts.append(words.listing(words.by(met, _for), "asked", "asked"))
     known = {log.rank: call.meets for log, call in calls if call.meets is not None}
     machines = {(meets.address, meets.machine) for meets in known.values()}
     addresses = {address for address, _ in machines}
@@ -88,7 +89,8 @@ def asked(logs: Sequence[RankLog], lines_of: str) -> list[str]:
             parts.append("none of them is its master")
     elif any(rank != meets.rank for rank, meets in known.items()):
         come = [log for log in logs if log.rank in known]
-        parts.append(_listing(come, lambda log: f"as rank {known[log.rank].rank}", "comes", "come"))
+        ranks = words.by(come, lambda log: f"as rank {known[log.rank].rank}")
+        parts.append(words.listing(ranks, "comes", "come"))
     sizes = {len(call.group) for _, call in calls}
     if len(addresses) == 1 and len(sizes) == 1 and min(sizes) > len(logs):
         parts.append(f"there {'is' if len(logs) == 1 else 'are'} {_count(len(logs))} in all")
@@ -113,12 +115,3 @@ def _for(log: RankLog) -> str:
 
 def _count(ranks: int) -> str:
     return f"{ranks} rank{'s' * (ranks != 1)}"
-
-
-def _listing(logs: Sequence[RankLog], told: Callable[[RankLog], str], one: str, many: str) -> str:
-    """ "rank 0 waits for 4 ranks, ranks 1 and 2 for 3": the verb is there once."""
-    parts: list[str] = []
-    for text, ranks in words.by(logs, told):
-        verb = "" if parts else f"{words.form(ranks, one, many)} "
-        parts.append(f"{words.ranks(ranks)} {verb}{text}")
-    return ", ".join(parts)

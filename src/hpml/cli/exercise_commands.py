@@ -1,4 +1,4 @@
-"""./hpml list, check, hint, answer, restore: the exercises, for who prefers the terminal."""
+"""./hpml list, check, hint, answer, restore: the exercises, for those who prefer the terminal."""
 
 import json
 import sys
