@@ -69,8 +69,9 @@ def test_a_job_that_fails_is_exit_code_1_and_is_not_tried_again(cluster, tidy):
     done = cluster.hpml("submit", "06", "--nodes=2", "--", "--epochs", "none", timeout=240)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "--epochs" in done.stdout
-    assert done.stdout.count("RUNNING") == 1
-    assert done.stdout.splitlines()[-1].endswith(": FAILED (NonZeroExitCode)")
+    ended = re.fullmatch(r"job (\d+): FAILED \(NonZeroExitCode\)", done.stdout.splitlines()[-1])
+    assert ended, done.stdout
+    assert cluster.job(ended[1])["Restarts"] == "0"
 
 
 def test_what_sbatch_refuses_is_one_line(cluster):

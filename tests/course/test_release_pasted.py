@@ -40,6 +40,7 @@ from hpml.course.instructors import wrong_answers
 from hpml.course.instructors.release import LEFT_OUT
 from hpml.paths import CHECKOUT
 from hpml.ranks.evidence import Evidence, RankEvidence
+from hpml.ranks.memory_limit import limit_mapped
 
 from ..suite.import_graph import check_file
 
@@ -49,7 +50,7 @@ MATTER = ("allreduce", "checks", "data", "frameworks", "measure", "models", "mod
           "trace", "train")  # fmt: skip
 # Modules that import these are not tried: they draw, or start something
 APART = {"tensorflow", "horovod", "lightning", "subprocess", "socket", "matplotlib"}
-MEMORY = 2 * 2**30  # bytes of data: numbers may be taken for sizes
+MEMORY = 2 * 2**30  # bytes of data, beside what is there: numbers may be taken for sizes
 CALLS = 1  # of a function, which must show a resemblance before all are made
 BRIEFLY, PATIENCE = 0.1, 2.0  # seconds for one call, and for all: solutions take milliseconds
 ARGUMENTS = 3  # of functions with so many or fewer, each order is tried
@@ -280,7 +281,7 @@ def in_a_child(work: Callable[[], str], folder: Path) -> str:
             # What its parent has open would else look as if that were alive
             os.closerange(3, write)
             os.closerange(write + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            limit_mapped(os.getpid(), MEMORY)  # a worker that has played half of the suite has 3 GB
 
             def too_slow(*_: Any) -> None:
                 raise TooSlow
@@ -300,11 +301,15 @@ def in_a_child(work: Callable[[], str], folder: Path) -> str:
         with os.fdopen(read) as said:
             if not select.select([said], [], [], TOO_LONG)[0]:
                 return f"it has not ended within {TOO_LONG:g} seconds"
-            return said.read()
+            return (
+                said.read()
+                or f"it ended with status {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}"
+            )
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def tried(exercise: str):
@@ -335,6 +340,18 @@ def test_a_child_computes_after_its_parent_has(monkeypatch, tmp_path):
 
     expected = total()
     assert in_a_child(total, tmp_path) == expected
+
+
+def test_a_child_has_room_beside_what_its_parent_has(tmp_path):
+    held = bytearray(2 * MEMORY)  # pages that are never touched
+    assert in_a_child(lambda: str(len(bytearray(2**28))), tmp_path) == str(2**28)
+    assert "MemoryError" in in_a_child(lambda: str(len(bytearray(2 * MEMORY))), tmp_path)
+    del held
+
+
+def test_a_child_that_is_killed_says_so(tmp_path):
+    ended = in_a_child(lambda: os.kill(os.getpid(), signal.SIGKILL), tmp_path)
+    assert ended == "it ended with status -9"
 
 
 def test_a_function_that_answers_is_found(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hpml.ranks import launch
-from hpml.ranks.parent.diagnose import _in_brief
+from hpml.ranks.parent.phrases import in_brief
 
 IMPORTS = "import os, queue, sys, time, torch, torch.distributed as dist\n"
 
@@ -257,7 +257,7 @@ DDP = (
     ],
 )
 def test_of_a_long_message_both_ends_are_told(message, ends):
-    told = _in_brief(message)
+    told = in_brief(message)
     assert told.startswith(message.strip()[:30].split("\n")[0])
     assert told.endswith(ends)
     assert len(told) < 520

@@ -24,6 +24,7 @@ from hpml.errors import USAGE, UserError
 from hpml.measure.comm import Fit, bus_bandwidth, fit, ping_pong
 from hpml.predict.collectives import Cost, least_seconds
 from hpml.train.hardware import pick_device, process_group
+from hpml.train.leaving import leave
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -203,4 +204,4 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -42,6 +42,7 @@ from hpml.predict.scaling import BACKWARD, MIB
 from hpml.predict.scaling_picture import scaling_picture
 from hpml.ranks import launch
 from hpml.train.hardware import pick_device, process_group
+from hpml.train.leaving import leave
 
 WIDTHS = (64, 256, 256)
 WARM_UP = 2  # steps that do not count: connections are made, memory is allocated
@@ -226,4 +227,4 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

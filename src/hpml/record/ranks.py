@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
+from hpml.train.leaving import leave
+
 TIMEOUT = timedelta(seconds=60)  # of a collective
 
 
@@ -52,3 +54,4 @@ def _rank(
         torch.save(work(*arguments), Path(folder) / f"{rank}.pt")
     finally:
         dist.destroy_process_group()
+    leave(0)

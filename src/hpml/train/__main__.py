@@ -1,6 +1,5 @@
 """The training script's command line."""
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 from hpml import distributed_environment
 from hpml.errors import DONE, USAGE, UserError
 from hpml.train.config import parse
+from hpml.train.leaving import leave
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "hpml train") -> int:
@@ -44,9 +44,4 @@ if __name__ == "__main__":
     except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(USAGE)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # All is written, and the interpreter's own end is left out: a thread of Gloo's that is about to
-    # let go of a tensor then aborts the process, now and then
-    # (https://github.com/pytorch/pytorch/pull/179291).
-    os._exit(code)
+    leave(code)

@@ -111,12 +111,12 @@ def ended(log: RankLog, lines_of: str, *, many: bool = False) -> str:
     assert log.raised is not None
     if log.refused is not None:
         return f"returned something that cannot be sent: {log.refused}"
-    message = _in_brief(log.raised.message)
+    message = in_brief(log.raised.message)
     where = words.in_line(log.raised.line, lines_of)
     return f"raised {log.raised.kind}{': ' + message if message else ''}{where}"
 
 
-def _in_brief(message: str) -> str:
+def in_brief(message: str) -> str:
     """An exception's first line, and its last, which often has the cause, without C++'s frames."""
     lines = [line.strip() for line in message.splitlines()]
     lines = [line for line in lines if line and not line.startswith(_NO_CAUSE)]

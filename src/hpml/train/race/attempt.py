@@ -9,7 +9,6 @@ happens in the first step; starting processes and making the network are not.
 """
 
 import json
-import os
 import sys
 import time
 import traceback
@@ -22,6 +21,7 @@ from hpml import distributed_environment
 from hpml.errors import DONE, FAILED, USAGE, UserError
 from hpml.ranks.processes import die_with_parent
 from hpml.train.config import TrainConfig, parse
+from hpml.train.leaving import leave
 from hpml.train.observer import Observer, Observers
 from hpml.train.run import prepared
 
@@ -97,7 +97,4 @@ def _print(event: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # as hpml.train's own end, and for its reason
+    leave(main(sys.argv[1:]))
