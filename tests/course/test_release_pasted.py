@@ -21,6 +21,7 @@ import resource
 import select
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ from typing import Any
 
 import pytest
 import torch
+from tqdm import tqdm
 
 from hpml.answer import as_python
 from hpml.checks import find, ids
@@ -283,6 +285,9 @@ def in_a_child(work: Callable[[], str], folder: Path) -> str:
             os.closerange(write + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             limit_mapped(os.getpid(), MEMORY)  # a worker that has played half of the suite has 3 GB
 
+            # tqdm has one lock for a process and its children: one that is ended with it keeps it
+            tqdm.set_lock(threading.RLock())
+
             def too_slow(*_: Any) -> None:
                 raise TooSlow
 
@@ -347,6 +352,20 @@ def test_a_child_has_room_beside_what_its_parent_has(tmp_path):
     assert in_a_child(lambda: str(len(bytearray(2**28))), tmp_path) == str(2**28)
     assert "MemoryError" in in_a_child(lambda: str(len(bytearray(2 * MEMORY))), tmp_path)
     del held
+
+
+def test_a_child_that_is_ended_with_tqdms_lock_does_not_keep_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(globals(), "TOO_LONG", 0.5)
+    bar = tqdm(range(1), file=io.StringIO())  # which makes the lock
+
+    def hold() -> str:
+        tqdm.get_lock().acquire()
+        return time.sleep(60) or ""
+
+    assert in_a_child(hold, tmp_path).startswith("it has not ended")
+    for lock in bar.get_lock().locks:
+        assert lock.acquire(timeout=5)
+        lock.release()
 
 
 def test_a_child_that_is_killed_says_so(tmp_path):
