@@ -22,7 +22,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def room(module: str) -> str:
-    """`hpml.ranks.launch` is in the room `ranks`."""
+    """`hpml.ranks.parent.launch` is in the room `ranks`."""
     return module.split(".")[1]
 
 

@@ -305,3 +305,38 @@ def test_half_the_points_are_for_a_plain_average():
     """That one stops at the first claim of stage 2: see the wrong answer plain_average."""
     of_stage_1, of_stage_2 = (sum(claim.points for claim in stage) for stage in (STAGE_1, STAGE_2))
     assert of_stage_1 == of_stage_2
+
+
+PLAIN = """
+import torch.distributed as dist
+from torch import nn
+
+class DataParallel(nn.Module):
+    def __init__(self, module, bucket_bytes=2**20):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+    def synchronize(self):
+        for parameter in self.parameters():
+            dist.all_reduce(parameter.grad)
+"""
+
+
+def test_the_picture_shows_how_many_buckets_leave_beside_backward(solution, monkeypatch):
+    from hpml.trace import launch_timeline
+
+    titles, draw = [], launch_timeline.timeline
+    monkeypatch.setattr(
+        launch_timeline, "timeline", lambda *a, title: titles.append(title) or draw(*a, title=title)
+    )
+    for answer in (solution("ddp"), PLAIN):
+        assert CHECK.picture(CHECK, answer).png.startswith(b"\x89PNG")
+    assert titles == [
+        "3 of 3 buckets leave while backward is at work, and it waits for none of them",
+        "0 of 12 buckets leave while backward is at work, and it waits for none of them",
+    ]
+    with pytest.raises(ValueError, match="raised AttributeError"):
+        CHECK.picture(CHECK, PLAIN.replace("synchronize", "finish"))

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from hpml.checks import judge
+from hpml.modules.m06_torch_distributed.checks import _shards_picture as shards_picture
 from hpml.modules.m06_torch_distributed.checks import shard_sampler as exercise
 
 SEED = 5
@@ -202,3 +203,20 @@ def test_the_text_has_the_right_numbers(solution):
     assert {7, 1, 0} <= {
         length for length, *_ in exercise.inputs(SEED, 3)[exercise.JOB][0]["samplers"]
     }
+
+
+def test_the_picture_shows_who_takes_which_sample(solution):
+    taken = [[[0, 1]], [[2, 0]]]
+    figure = shards_picture.drawn(taken, length=4)
+    (axes,) = figure.axes
+    cells = {(text.get_position()[0], text.get_text()) for text in axes.texts}
+    assert cells == {(0.25, "0"), (0.75, "1"), (1.5, "0"), (2.5, "1"), (3.5, "–")}
+    assert (
+        axes.get_title("left") == "4 samples for 2 ranks: 4 are taken in an epoch, 1 of them twice"
+    )
+    check = exercise.CHECK
+    assert check.picture(check, solution("shard_sampler")).png.startswith(b"\x89PNG")
+    beyond = solution("shard_sampler").replace("def __iter__(self)", "def old(self)")
+    beyond += "\n    def __iter__(self): return iter([22])\n"
+    with pytest.raises(ValueError, match="not an index of a sample"):
+        check.picture(check, beyond)

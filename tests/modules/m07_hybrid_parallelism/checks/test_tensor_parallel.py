@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from hpml.models.vision_transformer import Attention
 from hpml.modules.m07_hybrid_parallelism.checks import _parallel_layers as layers
+from hpml.modules.m07_hybrid_parallelism.checks import _slices_picture as slices_picture
 from hpml.modules.m07_hybrid_parallelism.checks.tensor_parallel import CHECK, MESSAGE
 
 FORWARD, BACKWARD, ONCE, SHARE, HEADS, HEADS_ONCE, HEADS_SHARE = (c.judge for c in CHECK.claims)
@@ -186,3 +187,17 @@ def test_a_slice_that_is_not_there_is_refused(request_):
     weights = layers.inputs(1, 1)["mlp"][0]["weights"]
     with pytest.raises((ValueError, TypeError)):
         layers.slice_of(weights, request_)
+
+
+def test_the_picture_shows_who_has_read_what(solution, monkeypatch):
+    figures, draw = [], slices_picture.drawn
+    monkeypatch.setattr(
+        slices_picture, "drawn", lambda found: figures.append(draw(found)) or figures[-1]
+    )
+    right = solution("tensor_parallel")
+    assert CHECK.picture(CHECK, right).png.startswith(b"\x89PNG")
+    panels = {axes.get_title("left"): axes for axes in figures[0].axes if axes.get_title("left")}
+    assert len(panels) == 9
+    for title, axes in panels.items():
+        said = [text.get_text() for text in axes.texts]
+        assert said == (["all"] if title.startswith(("down.bias", "out.bias")) else list("0123"))

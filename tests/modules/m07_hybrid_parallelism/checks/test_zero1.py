@@ -1,5 +1,6 @@
 """Exercise zero1: what its judges say of a good run with one thing changed."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -243,3 +244,25 @@ def test_what_a_step_updates_depends_on_gradients_and_groups():
     for step in UNUSED_IN:
         assert UNUSED not in updated_in(step)
     assert len(updated_in(LATE - 1)) < len(updated_in(LATE))
+
+
+PLAIN = """
+class ZeroOptimizer:
+    def __init__(self, parameters, kind, **defaults):
+        self.step = kind(parameters, **defaults).step
+"""
+
+
+def test_the_picture_shows_what_a_rank_holds(solution, monkeypatch):
+    from hpml.modules.m07_hybrid_parallelism.lecture import memory_picture
+
+    titles, draw = [], memory_picture.memory_picture
+    monkeypatch.setattr(
+        memory_picture, "memory_picture", lambda *a, title: titles.append(title) or draw(*a)
+    )
+    for answer in (solution("zero1"), PLAIN):
+        assert CHECK.picture(CHECK, answer).png.startswith(b"\x89PNG")
+    shared, whole = (int(re.search(r"(\d+)% of what one alone holds", t)[1]) for t in titles)
+    # 16 bytes a parameter with Adam, of which 8 are shared by four: 10; besides, Adam's own copies
+    assert 60 < shared < 72
+    assert whole == 100

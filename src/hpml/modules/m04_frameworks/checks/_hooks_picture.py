@@ -1,54 +1,12 @@
-"""The picture of an answer to gradient_hooks: its messages beside backward, on two ranks."""
+"""What the picture of an answer to gradient_hooks shows: its messages beside backward."""
 
-import io
 from types import ModuleType
 from typing import Any
 
-from hpml.answer import as_python
-from hpml.checks.contract import Check, Picture
-from hpml.ranks import Evidence, launch
+from hpml.checks.kits.backward_picture import BEGIN, DONE, END, backward_picture_of
 
-LIMIT = 10.0  # seconds
-STEPS = 4  # the quickest is drawn
+STEPS = 4
 LAYERS, WIDTH, ROWS = 6, 256, 2048
-BEGIN, END, DONE = "backward begins", "backward ends", "finish has returned"
-
-
-def hooks_picture(check: Check, source: str) -> Picture:
-    """For `Check.picture`: the answer trains six equal layers, over links of 1 Gbit/s."""
-    from hpml.trace.launch_timeline import timeline  # with Matplotlib
-    from hpml.trace.repetition import issued_between, quickest
-
-    evidence = launch(
-        train,
-        2,
-        answer=as_python(source),
-        answer_name=check.id,
-        rules=check.rules,
-        inputs=[None] * 2,
-        link="1gbit",
-        timeout=LIMIT,
-    )
-    if evidence.diagnosis is not None:
-        raise ValueError(evidence.diagnosis.sentence)
-    shown = quickest(evidence, since=BEGIN, until=DONE)
-    calls = shown.ranks[0].calls
-    early = issued_between(shown.ranks[0], BEGIN, END)
-    waited = [call for call in early if call.waited is not None and call.waited <= end(shown)]
-    title = f"{len(early)} of {len(calls)} messages leave while backward is at work, "
-    title += f"and it waits for {len(waited) or 'none'} of them"
-    image = io.BytesIO()
-    timeline(shown, title=title).savefig(image, format="png", dpi=110, facecolor="white")
-    words = (
-        "One step of your answer on two ranks behind links of 1 Gbit/s: six layers of 256 x 256, "
-        "with a message for each weight and each bias"
-    )
-    return Picture(image.getvalue(), words)
-
-
-def end(evidence: Evidence) -> float:
-    """When rank 0's backward ended."""
-    return next(mark.at for mark in evidence.ranks[0].marks if mark.name == END)
 
 
 def train(answer: ModuleType, given: Any) -> None:
@@ -72,3 +30,11 @@ def train(answer: ModuleType, given: Any) -> None:
         mark(END)
         finish()
         mark(DONE)
+
+
+hooks_picture = backward_picture_of(
+    train,
+    "messages",
+    "One step of your answer on two ranks behind links of 1 Gbit/s: six layers of 256 x 256, with "
+    "a message for each weight and each bias",
+)

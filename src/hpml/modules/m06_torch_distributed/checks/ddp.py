@@ -18,6 +18,7 @@ import torch
 from hpml.checks.compare import state_difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE, DATA_PARALLEL
+from hpml.modules.m06_torch_distributed.checks._buckets_picture import buckets_picture
 from hpml.modules.m06_torch_distributed.checks._gradient_calls import (
     as_little_as_a_ring,
     few_messages,
@@ -203,6 +204,7 @@ CHECK = Check(
         Stage(AGAIN, drive, dies=True, link="1gbit", serve=serve, when=sent_much),
     ),
     timeout=30.0,
+    picture=buckets_picture,
     claims=(*STAGE_1, *STAGE_2),
     hints={
         "start": "What must be equal on all ranks before the first step, and what before each "

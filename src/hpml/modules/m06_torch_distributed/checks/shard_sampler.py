@@ -20,6 +20,7 @@ from torch.random import get_rng_state
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS, SHARDING_SAMPLER
 from hpml.modules.m06_torch_distributed.checks._sampler_hints import HINTS
+from hpml.modules.m06_torch_distributed.checks._shards_picture import shards_picture
 from hpml.ranks import mark
 
 EPOCHS = 3
@@ -376,6 +377,7 @@ def order_of_another_size(run: Run) -> Problem | None:
 CHECK = Check(
     id="shard_sampler",
     title="Which samples, on which rank, in which epoch",
+    picture=shards_picture,
     claims=(
         Claim(
             "every sample comes up, and is repeated only as padding needs",

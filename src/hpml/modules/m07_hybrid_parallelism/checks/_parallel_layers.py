@@ -5,7 +5,7 @@ rank read which part of which weight is known there, and when forward and backwa
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hpml.ranks import Reply, Server, ask
+from hpml.ranks.evidence import RankEvidence
 
 STEPS = 3
 RATE = 0.05  # of learning
@@ -128,6 +129,13 @@ def slice_of(weights: Weights, request: Mapping[str, Any]) -> Tensor:
         ends = f"{str(start)[:20]} to {str(stop)[:20]}"
         raise ValueError(f"dimension {dim} of {name} has {size} elements: there is no {ends}")
     return whole.narrow(dim, start, stop - start).contiguous()
+
+
+def reads(rank: RankEvidence) -> Iterator[tuple[str, int, int, int]]:
+    """(weight, dimension, start, stop) of what a rank was served."""
+    for asked in rank.asked:
+        if isinstance(asked.request, dict) and not asked.refused:
+            yield tuple(asked.request[key] for key in ("read", "dim", "start", "stop"))
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any], stage: str) -> list[list[Any]]:

@@ -4,7 +4,7 @@
 read their share of an unsplit layer's weights.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,11 +24,13 @@ from hpml.modules.m07_hybrid_parallelism.checks._parallel_layers import (
     drive,
     expect,
     inputs,
+    reads,
     serve,
     shapes,
     share,
     split_along,
 )
+from hpml.modules.m07_hybrid_parallelism.checks._slices_picture import slices_picture
 from hpml.ranks.evidence import Call, RankEvidence
 
 TOLERANCE = 1e-9  # float64: only the order of additions may differ
@@ -169,13 +171,6 @@ def one_each_way(run: Run, stage: str) -> Problem | None:
     return None
 
 
-def reads(rank: RankEvidence) -> Iterator[tuple[str, int, int, int]]:
-    """(weight, dimension, start, stop) of what a rank was served."""
-    for asked in rank.asked:
-        if isinstance(asked.request, dict) and not asked.refused:
-            yield tuple(asked.request[key] for key in ("read", "dim", "start", "stop"))
-
-
 def reads_its_share(run: Run, stage: str) -> Problem | None:
     """Whether each rank reads its slice of the split weights, all of the others, and no more."""
     if problem := fault(run.stages[stage]):
@@ -237,6 +232,7 @@ CHECK = Check(
         Stage(stage, partial(drive, stage=stage), serve=serve, dies=stage == "attention")
         for stage in STAGES
     ),
+    picture=slices_picture,
     claims=(
         Claim("the MLP's output is that of the unsplit one", 3, of(forward_is_whole, "mlp")),
         Claim("so is the gradient of its input", 2, of(backward_is_whole, "mlp")),

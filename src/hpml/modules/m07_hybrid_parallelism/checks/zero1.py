@@ -15,6 +15,7 @@ from hpml.checks.compare import Difference, difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, ZERO_OPTIMIZER
 from hpml.checks.seeds import derived
+from hpml.modules.m07_hybrid_parallelism.checks._held_picture import held_picture_of
 from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
 from hpml.modules.m07_hybrid_parallelism.checks._optimizer_hints import HINTS
 from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
@@ -397,6 +398,9 @@ CHECK = Check(
             world=lambda world: world if world == 2 else 0,
             memory=True,
         ),
+    ),
+    picture=held_picture_of(
+        train_large, lambda seed, ranks: [seed] * ranks, "two steps of Adam on 32 MB of parameters"
     ),
     claims=(
         Claim("each step is the plain optimizer's", 2, steps_are_the_plain_ones),
