@@ -1,6 +1,7 @@
 """Exercise fsdp: what its judges say of a good run with one thing changed."""
 
 import itertools
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -267,3 +268,20 @@ def test_the_drives_requests_are_served_in_their_order():
             reply(0, name)
     with pytest.raises(ValueError, match="there is no"):
         reply(0, "batch")
+
+
+def test_the_picture_shows_a_step(solution, monkeypatch):
+    from hpml.trace import launch_timeline
+
+    drawn, draw = [], launch_timeline.timeline
+    monkeypatch.setattr(
+        launch_timeline,
+        "timeline",
+        lambda shown, title: drawn.append((shown, title)) or draw(shown, title=title),
+    )
+    assert CHECK.picture(CHECK, solution("fsdp")).png.startswith(b"\x89PNG")
+    ((shown, title),) = drawn
+    gathers = [call for call in shown.ranks[0].calls if "gather" in call.operation]
+    # forward gathers 4 layers; backward begins with the last one, which is still there
+    assert len(gathers) == 7
+    assert re.fullmatch(r"4 layers, 12 calls: rank 0 waits for [1-9]\d?% of a step", title)

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.kits.backward_picture import BEGIN, DONE, END, backward_picture_of
+from hpml.checks.kits.step_picture import BEGIN, DONE, END, beside_backward, step_picture_of
 
 STEPS = 4
 LAYERS, WIDTH, ROWS = 6, 256, 2048
@@ -32,9 +32,9 @@ def train(answer: ModuleType, given: Any) -> None:
         mark(DONE)
 
 
-hooks_picture = backward_picture_of(
+hooks_picture = step_picture_of(
     train,
-    "messages",
+    beside_backward("messages"),
     "One step of your answer on two ranks behind links of 1 Gbit/s: six layers of 256 x 256, with "
     "a message for each weight and each bias",
 )

@@ -15,6 +15,7 @@ from hpml.checks.compare import difference, state_difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE, FULLY_SHARDED
 from hpml.modules.m07_hybrid_parallelism.checks._gathers import around_their_use, prefetched
+from hpml.modules.m07_hybrid_parallelism.checks._gathers_picture import gathers_picture
 from hpml.modules.m07_hybrid_parallelism.checks._half_training import (
     CLASSES,
     DEEP,
@@ -337,6 +338,7 @@ CHECK = Check(
         ),
     ),
     timeout=30.0,
+    picture=gathers_picture,
     claims=(*STAGE_1, *STAGE_2),
     hints=HINTS,
 )
