@@ -4,6 +4,7 @@
 #
 #     sbatch slurm/00_hello.slurm                          # where the defaults below are enough
 #     source slurm/site.sh && submit slurm/00_hello.slurm  # with what you filled in below
+#     ./hpml site check                                    # does your cluster take all of it?
 #
 # Submit from the project's root folder, which all nodes must see (home, project or scratch).
 # Every job script sources this file as its first act, so part 2 also holds on the nodes.

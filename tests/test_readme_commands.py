@@ -82,6 +82,7 @@ RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml race --loader batch": "tests/cli/test_race.py::test_a_try_is_run",
     "./hpml race --from-best --ranks 2": "tests/cli/test_race.py::test_from_the_best_try",
     "./hpml race --show": "tests/cli/test_race.py::test_a_try_is_run",
+    "./hpml site check": "tests/cluster/test_site_check.py::test_a_cluster_as_it_is_is_green",
     "./hpml cluster up": "tests/cluster/test_cluster.py::test_down_leaves_nothing",
     "./hpml cluster down": "tests/cluster/test_cluster.py::test_down_leaves_nothing",
     "./hpml submit 06 --nodes 2": "tests/cluster/test_jobs.py::test_training_runs_on_two_nodes",

@@ -111,6 +111,9 @@ COMMANDS = {
         passes_on=True,
         keeps_dashes=True,
     ),
+    "site": Command(
+        "site_command", "app", "The day before: does it run on your cluster?", "Cluster", group=True
+    ),
     "bench": Command(
         "bench_command",
         "app",

@@ -106,10 +106,11 @@ def follow(slurm: Slurm, job: str, report: Callable[[str], None], every: float =
     while True:
         if time.monotonic() - asked_at >= (every if slurm.shape else max(every, 5.0)):
             asked_at = time.monotonic()
-            parts = _parts(slurm, job)
-            states = [state for state, _ in parts]
-            now = ", ".join(_format_state(state, reason) for state, reason in dict.fromkeys(parts))
-            if log is None and len(parts) == 1 and "PENDING" not in states:
+            states_of = parts(slurm, job)
+            states = [state for state, _ in states_of]
+            told = [_format_state(state, reason) for state, reason in dict.fromkeys(states_of)]
+            now = ", ".join(told)
+            if log is None and len(states_of) == 1 and "PENDING" not in states:
                 log = _log(slurm, job)
             if log is not None:
                 log.show()
@@ -146,7 +147,7 @@ def _log(slurm: Slurm, job: str) -> _Log | None:
     return _Log(Path(found[1])) if found else None
 
 
-def _parts(slurm: Slurm, job: str) -> list[tuple[str, str]]:
+def parts(slurm: Slurm, job: str) -> list[tuple[str, str]]:
     """State and reason of a job, or of each part of an array. Waits while SLURM does not answer."""
     limit = time.monotonic() + PATIENCE
     while True:
