@@ -697,9 +697,9 @@ conclude(
 )
 
 # %% [markdown]
-# Half of these rows are at twice the largest fitted size or less, where little changes. A model is
-# for what is far. Below are the rows by how many times the largest fitted size they are, with a
-# second opponent: a straight line through each GPU's images/s over log₂ of the GPUs.
+# A row at twice the largest fitted size or less is easy: little changes there. A model is for what is
+# far. Below are the rows by how many times the largest fitted size they are, with a second opponent:
+# a straight line through each GPU's images/s over log₂ of the GPUs.
 #
 # *Predict: from which factor on is the model nearer than both opponents?*
 
