@@ -1,5 +1,6 @@
 """./hpml site check on a virtual cluster: green as it is, and each planted fault is found."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from hpml.cluster import job_script, queue
 from hpml.course import site_check
+from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
 pytestmark = [pytest.mark.measures, pytest.mark.xdist_group("cluster")]  # daemons
@@ -105,3 +107,29 @@ def test_hours_are_those_of_the_scripts_limits():
         1.5,
         0.5,
     ]
+
+
+def test_a_job_with_gpus_that_torch_does_not_see_is_red(tmp_path):
+    for rank, by in enumerate(("gloo", "gloo")):
+        found = {"node": f"n{rank}", "facts": [], "ranks": 2, "by": by, "seconds": 0.2}
+        (tmp_path / f"{rank}.json").write_text(json.dumps(found))
+    (fact,) = site_check.seen("a job on two nodes", "COMPLETED", 3.0, tmp_path)
+    assert (fact.ok, fact.value) == (
+        True,
+        "started after 3 s on n0 and n1; 2 ranks met over gloo in 0.2 s",
+    )
+    (fact,) = site_check.seen(site_check.WITH_GPUS, "COMPLETED", 3.0, tmp_path)
+    assert (fact.ok, fact.needed) == (False, True)
+    assert fact.cost_of_lack == "torch sees no GPU there"
+
+
+def test_scripts_for_more_nodes_than_there_are_is_a_refusal_not_the_end(
+    cluster, found, monkeypatch
+):
+    def too_few(*_):
+        raise UserError("9 nodes are wanted")
+
+    monkeypatch.setattr(job_script, "fitting_options", too_few)
+    facts = found("account=", "account=")
+    assert facts["job scripts"].value == "sbatch refuses 00_hello.slurm: 9 nodes are wanted"
+    assert list(facts) == ["job scripts"]

@@ -21,6 +21,7 @@ from hpml.cluster.queue import UNFINISHED, Slurm
 from hpml.doctor import Fact
 from hpml.errors import UserError
 
+WITH_GPUS = "a job on two nodes with GPUs"
 COPY_FILES = 1000  # a learner's own: ./hpml copy, progress, logs of the day's jobs
 FOLDER = Path("build/site_check")  # in the project: all nodes see it
 # What sbatch says, and the setting of slurm/site.sh that is meant
@@ -65,7 +66,9 @@ def facts(site: Site, learners: int, wait: float, report: Callable[[str], None])
         yield from _job(site, gpus, wait, report)
     yield _room(site, learners)
     yield _hours(site, learners)
-    reach = f"ssh -L 8899:localhost:8899 {socket.getfqdn()}, ./hpml lab --no-browser --port 8899"
+    reach = (
+        f"ssh -L 8899:localhost:8899 {socket.gethostname()}, ./hpml lab --no-browser --port 8899"
+    )
     yield Fact("JupyterLab", f"{reach} (docs/site.md)", True)
 
 
@@ -105,7 +108,10 @@ def _refusal(site: Site, script: JobScript) -> str:
     """What sbatch says against the script with the site's settings; "" where it would take it."""
     options = ["--test-only"]
     if site.slurm.shape is not None:
-        options += job_script.fitting_options(script, site.slurm.shape, (), None)
+        try:
+            options += job_script.fitting_options(script, site.slurm.shape, (), None)
+        except UserError as error:
+            return str(error)
     words = job_script.sbatch_command(script, options, ())
     settings = job_script.site_settings(script, site.root)
     done = site.slurm.run(*words, more=settings, cwd=site.root)
@@ -132,7 +138,7 @@ def setting_for(said: str) -> str:
 
 
 def _job(site: Site, gpus: bool, wait: float, report: Callable[[str], None]) -> Iterator[Fact]:
-    kind = "a job on two nodes with GPUs" if gpus else "a job on two nodes"
+    kind = WITH_GPUS if gpus else "a job on two nodes"
     path = FOLDER / _name(gpus)
     (site.root / FOLDER).mkdir(parents=True, exist_ok=True)
     (site.root / path).write_text(_text(gpus))
@@ -148,7 +154,7 @@ def _job(site: Site, gpus: bool, wait: float, report: Callable[[str], None]) -> 
         state, started = _ended(site.slurm, job, wait)
     finally:
         site.slurm.run("scancel", job)
-    yield from _seen(kind, state, started, site.root / FOLDER / job)
+    yield from seen(kind, state, started, site.root / FOLDER / job)
 
 
 def _text(gpus: bool) -> str:
@@ -187,7 +193,7 @@ def _ended(slurm: Slurm, job: str, wait: float) -> tuple[str, float | None]:
         time.sleep(0.5 if slurm.shape else 3.0)
 
 
-def _seen(kind: str, state: str, started: float | None, folder: Path) -> Iterator[Fact]:
+def seen(kind: str, state: str, started: float | None, folder: Path) -> Iterator[Fact]:
     """What the job was, and what its ranks have left in `folder`."""
     if started is None:
         fix = "wait longer with --wait; another partition or reservation= in slurm/site.sh"
@@ -204,7 +210,10 @@ def _seen(kind: str, state: str, started: float | None, folder: Path) -> Iterato
         nodes = " and ".join(each["node"] for each in said)
         value = f"started after {started:.0f} s on {nodes}; {met} ranks met over "
         value += f"{said[0]['by']} in {said[0]['seconds']:.1f} s"
-        yield Fact(kind, value, True)
+        lacks = kind == WITH_GPUS and said[0]["by"] != "nccl"
+        fix = "a torch for these GPUs and their driver; --nv or --rocm in container_options"
+        cost = "torch sees no GPU there"
+        yield Fact(kind, value, not lacks, *((cost, fix, True) if lacks else ()))
     yield from _differing(kind, {each["node"]: each["facts"] for each in said})
 
 
@@ -231,7 +240,7 @@ def _differing(kind: str, nodes: Mapping[str, Sequence[Mapping[str, Any]]]) -> I
     found: dict[Fact, list[str]] = defaultdict(list)
     for node, facts in nodes.items():
         for fact in (Fact(**each) for each in facts):
-            no_matter = fact.name == "GPUs" and "GPU" not in kind
+            no_matter = fact.name == "GPUs" and kind != WITH_GPUS
             if not fact.ok and not no_matter:
                 found[fact].append(node)
     for fact, where in found.items():
