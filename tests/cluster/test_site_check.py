@@ -133,3 +133,9 @@ def test_scripts_for_more_nodes_than_there_are_is_a_refusal_not_the_end(
     facts = found("account=", "account=")
     assert facts["job scripts"].value == "sbatch refuses 00_hello.slurm: 9 nodes are wanted"
     assert list(facts) == ["job scripts"]
+
+
+def test_a_folder_that_is_not_yours_is_one_line(project, found):
+    (project / "build").write_text("a file")
+    with pytest.raises(UserError, match="cannot be written .*: ./hpml copy FOLDER"):
+        found("account=", "account=")

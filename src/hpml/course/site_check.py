@@ -140,8 +140,14 @@ def setting_for(said: str) -> str:
 def _job(site: Site, gpus: bool, wait: float, report: Callable[[str], None]) -> Iterator[Fact]:
     kind = WITH_GPUS if gpus else "a job on two nodes"
     path = FOLDER / _name(gpus)
-    (site.root / FOLDER).mkdir(parents=True, exist_ok=True)
-    (site.root / path).write_text(_text(gpus))
+    try:
+        (site.root / FOLDER).mkdir(parents=True, exist_ok=True)
+        (site.root / path).write_text(_text(gpus))
+    except OSError as error:
+        raise UserError(
+            f"{site.root / path} cannot be written ({error.strerror}): ./hpml copy FOLDER makes a "
+            "copy of the course that is yours; check there"
+        ) from None
     settings = job_script.site_settings(JobScript(path, {}), site.root)
     try:
         job = queue.submit(site.slurm, ["sbatch", str(path)], settings, site.root)
