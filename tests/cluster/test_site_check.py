@@ -137,5 +137,5 @@ def test_scripts_for_more_nodes_than_there_are_is_a_refusal_not_the_end(
 
 def test_a_folder_that_is_not_yours_is_one_line(project, found):
     (project / "build").write_text("a file")
-    with pytest.raises(UserError, match="cannot be written .*: ./hpml copy FOLDER"):
+    with pytest.raises(UserError, match=r"cannot be written .*: ./hpml copy FOLDER"):
         found("account=", "account=")
