@@ -75,11 +75,12 @@ def test_what_an_answer_printed_and_its_lines_are_escaped_and_cut_too():
     assert "judged: the answer that was run at 04:16" in html
 
 
-def test_code_in_a_hint_is_code_on_the_page_and_backticks_in_a_terminal():
-    hint = "Who calls it, inside `if rank == 0 < 1:`? And ` alone?"
-    claim = dataclasses.replace(FAILED.claims[1], hint=hint)
-    verdict = dataclasses.replace(FAILED, claims=(claim,))
-    assert "inside <code>if rank == 0 &lt; 1:</code>? And ` alone?" in as_html(verdict)
+def test_code_is_code_on_the_page_and_backticks_in_a_terminal():
+    words = "Who calls it, inside `if rank == 0 < 1:`? And ` alone?"
+    claim = dataclasses.replace(FAILED.claims[1], hint=words, message=words)
+    verdict = dataclasses.replace(FAILED, claims=(claim,), headline=words)
+    page = as_html(verdict, [words])
+    assert page.count("inside <code>if rank == 0 &lt; 1:</code>? And ` alone?") == 4
     assert "inside `if rank == 0 < 1:`?" in as_text(verdict)
 
 

@@ -149,7 +149,7 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
     for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
         more = ""
         if message:
-            more += f'<div class="m">{_safe(message)}</div>{_quoted(message, verdict)}'
+            more += f'<div class="m">{_with_code(message)}</div>{_quoted(message, verdict)}'
         if hint:
             more += f'<div class="m"><b>Hint.</b> {_with_code(hint)}</div>'
         rows.append(
@@ -159,10 +159,10 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
         )
     above = ""
     if verdict.status != "passed":
-        above = f"<div>{_safe(verdict.headline)}</div>{_quoted(verdict.headline, verdict)}"
+        above = f"<div>{_with_code(verdict.headline)}</div>{_quoted(verdict.headline, verdict)}"
     if verdict.case:
         above += f"<div>The case: {_safe(_case(verdict))}.</div>"
-    above += "".join(f"<div>{_safe(note)}</div>" for note in notes)
+    above += "".join(f"<div>{_with_code(note)}</div>" for note in notes)
     below = ""
     if verdict.printed:
         below += _folded(f"what the answer printed{_with_ranks(verdict)}", verdict.printed, "p")
