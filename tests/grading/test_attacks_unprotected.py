@@ -83,7 +83,7 @@ list(reader)
 """
 
 
-def graded(grader: str, name: str, home: Path, limit: float = 20.0) -> subprocess.CompletedProcess:
+def graded(grader: str, name: str, home: Path, limit: float = 120.0) -> subprocess.CompletedProcess:
     """What a stand-in says of an attack. It and all it started are gone afterwards."""
 
     def limits() -> None:
