@@ -154,7 +154,7 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
             more += f'<div class="m"><b>Hint.</b> {_with_code(hint)}</div>'
         rows.append(
             f'<tr><td style="color:{_CLAIM_TONES[claim.state]}">{_CLAIM_MARKS[claim.state]}</td>'
-            f"<td>{escape(claim.name)}{more}</td>"
+            f"<td>{_with_code(claim.name)}{more}</td>"
             f'<td class="n">{claim.earned} / {claim.points}</td></tr>'
         )
     above = ""
