@@ -54,7 +54,12 @@ def new_files(seed: int) -> dict[str, bytes]:
     names |= {"README", "ant/empty", "blue jay/empty too", "zebra/one byte", "猫/最後.png"}
     names.add("ant hill/first.png")  # before "ant/empty", where names are compared as texts
     # What a search may leave out: folders in folders, and names that begin with a dot
-    names |= {"zebra/2024/may/deep.png", "zebra/.hidden.png", "ant/ends with a blank "}
+    names |= {
+        "zebra/2024/may/deep.png",
+        "zebra/.hidden.png",
+        "zebra/.later/hidden.png",
+        "ant/ends with a blank ",
+    }
     ordered = sorted(names)
     inner = ordered[1:-1]
     large = {*pick.sample([name for name in inner if name.endswith(".png")], 3), ordered[-1]}

@@ -194,6 +194,7 @@ def _host_lists(rng: random.Random) -> list[tuple[list[str], str]]:
         ([f"a00{n}", f"b0{n}", f"b1{n}"], f"a00{n},b[0{n},1{n}]"),
         ([f"a{n}", f"a{n + 2}", "big-memory"], f"a[{n},{n + 2}],big-memory"),
         ([f"r1c0n{n:02}", f"r1c1n{n:02}", f"r1c2n{n:02}"], f"r1c[0-2]n[{n:02}]"),
+        ([f"r1c1n{n:02}", f"r1c3n{n:02}", f"r1c4n{n:02}"], f"r1c[1,3-4]n[{n:02}]"),
         (["blue", "green", "red"], "blue,green,red"),
     ]
 
