@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hpml.doctor import Fact
 from hpml.errors import UserError
 
 WITH_GPUS = "a job on two nodes with GPUs"
-COPY_FILES = 1000  # a learner's own: ./hpml copy, progress, logs of the day's jobs
+COPY_FILES = 1000  # allowed for each learner: ./hpml copy makes 72, and jobs and checks add to them
 FOLDER = Path("build/site_check")  # in the project: all nodes see it
 # What sbatch says, and the setting of slurm/site.sh that is meant
 _SETTINGS = {
@@ -46,7 +47,7 @@ class Site:
     root: Path
     scripts: tuple[JobScript, ...]
 
-    @property
+    @cached_property
     def gpus(self) -> bool:
         return self.slurm.gpus()
 
@@ -266,7 +267,8 @@ def _room(site: Site, learners: int) -> Fact:
     free = os.statvfs(site.root).f_favail
     files = sum(len(names) for _, _, names in os.walk(site.root / ".venv"))
     shared = f"{files:,} files of .venv once" if files else "the environment's files once"
-    value = f"{learners} × {COPY_FILES:,} files and {shared}; {free:,} are free here"
+    value = f"{learners} learners with up to {COPY_FILES:,} files each, and {shared}; "
+    value += f"{free:,} are free here"
     fix = "another file system; each learner's quota: docs/site.md, One installation for a class"
     return Fact("files", value, not free or free > learners * COPY_FILES, "jobs fail", fix)
 

@@ -7,7 +7,9 @@ from hpml.checks.contract import Check, Picture
 from hpml.checks.kits.pictured import at_work, png
 from hpml.ranks.evidence import Evidence
 
-BEGIN, END, DONE = "backward begins", "backward ends", "all have arrived"
+FORWARD, BEGIN = "forward begins", "backward begins"
+END, DONE = "backward ends", "all have arrived"
+STEPS = 4  # the quickest is drawn
 
 
 def step_picture_of(
@@ -18,9 +20,8 @@ def step_picture_of(
     since: str = BEGIN,
     until: str = DONE,
 ) -> Callable[[Check, str], Picture]:
-    """For `Check.picture`: `train(answer, None)` takes some steps on two ranks behind links of
-    1 Gbit/s and marks `since` and `until` in each, and END after backward. The quickest is drawn,
-    below its `title`."""
+    """For `Check.picture`: `train(answer, None)` takes steps, by `take_steps`, on two ranks behind
+    links of 1 Gbit/s. The quickest is drawn from one of its marks to another, below its `title`."""
 
     def picture(check: Check, source: str) -> Picture:
         from hpml.trace.launch_timeline import timeline  # with Matplotlib
@@ -31,6 +32,36 @@ def step_picture_of(
         return Picture(png(timeline(shown, title=title(shown))), words)
 
     return picture
+
+
+def take_steps(model: Any, rows: int, width: int, finish: Callable[[], None]) -> None:
+    """On a rank: forward and backward of float32 (rows, width), then `finish()`, all marked."""
+    import torch
+    import torch.distributed as dist
+
+    from hpml.ranks import mark
+
+    batch = torch.randn(rows, width)
+    for _ in range(STEPS):
+        model.zero_grad()
+        dist.barrier()
+        mark(FORWARD)
+        loss = model(batch).square().mean()
+        mark(BEGIN)
+        loss.backward()
+        mark(END)
+        finish()
+        mark(DONE)
+
+
+def square_layers(number: int, width: int) -> Any:
+    """The same on every rank: linear layers, each with a ReLU behind it."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    layers = [layer for _ in range(number) for layer in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*layers)
 
 
 def beside_backward(what: str) -> Callable[[Evidence], str]:

@@ -3,33 +3,20 @@
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.kits.step_picture import BEGIN, DONE, END, beside_backward, step_picture_of
+from hpml.checks.kits.step_picture import (
+    beside_backward,
+    square_layers,
+    step_picture_of,
+    take_steps,
+)
 
-STEPS = 4
 LAYERS, WIDTH, ROWS = 6, 256, 2048
 
 
 def train(answer: ModuleType, given: Any) -> None:
     """On a rank."""
-    import torch
-    import torch.distributed as dist
-    from torch import nn
-
-    from hpml.ranks import mark
-
-    torch.manual_seed(0)
-    layers = [layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-    model, batch = nn.Sequential(*layers), torch.randn(ROWS, WIDTH)
-    finish = answer.hook_gradients(model)
-    for _ in range(STEPS):
-        model.zero_grad()
-        loss = model(batch).square().mean()
-        dist.barrier()
-        mark(BEGIN)
-        loss.backward()
-        mark(END)
-        finish()
-        mark(DONE)
+    model = square_layers(LAYERS, WIDTH)
+    take_steps(model, ROWS, WIDTH, answer.hook_gradients(model))
 
 
 hooks_picture = step_picture_of(

@@ -3,34 +3,21 @@
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.kits.step_picture import BEGIN, DONE, END, beside_backward, step_picture_of
+from hpml.checks.kits.step_picture import (
+    beside_backward,
+    square_layers,
+    step_picture_of,
+    take_steps,
+)
 
-STEPS = 4
 LAYERS, WIDTH, ROWS = 6, 256, 2048
 BUCKET = 2 * 4 * (WIDTH * WIDTH + WIDTH)  # bytes: the gradients of two layers
 
 
 def train(answer: ModuleType, given: Any) -> None:
     """On a rank."""
-    import torch
-    import torch.distributed as dist
-    from torch import nn
-
-    from hpml.ranks import mark
-
-    torch.manual_seed(0)
-    layers = [layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-    model = answer.DataParallel(nn.Sequential(*layers), bucket_bytes=BUCKET)
-    batch = torch.randn(ROWS, WIDTH)
-    for _ in range(STEPS):
-        model.zero_grad()
-        loss = model(batch).square().mean()
-        dist.barrier()
-        mark(BEGIN)
-        loss.backward()
-        mark(END)
-        model.synchronize()
-        mark(DONE)
+    model = answer.DataParallel(square_layers(LAYERS, WIDTH), bucket_bytes=BUCKET)
+    take_steps(model, ROWS, WIDTH, model.synchronize)
 
 
 buckets_picture = step_picture_of(

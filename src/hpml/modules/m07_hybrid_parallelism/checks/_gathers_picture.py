@@ -3,35 +3,22 @@
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.kits.step_picture import BEGIN, DONE, END, step_picture_of
+from hpml.checks.kits.step_picture import (
+    DONE,
+    FORWARD,
+    square_layers,
+    step_picture_of,
+    take_steps,
+)
 from hpml.ranks.evidence import Evidence
 
-FORWARD = "forward begins"
-STEPS = 4
 LAYERS, WIDTH, ROWS = 4, 384, 2048
 
 
 def train(answer: ModuleType, given: Any) -> None:
     """On a rank."""
-    import torch
-    import torch.distributed as dist
-    from torch import nn
-
-    from hpml.ranks import mark
-
-    torch.manual_seed(0)
-    layers = [layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
-    model, batch = answer.FullyShard(nn.Sequential(*layers)), torch.randn(ROWS, WIDTH)
-    for _ in range(STEPS):
-        model.zero_grad()
-        dist.barrier()
-        mark(FORWARD)
-        loss = model(batch).square().mean()
-        mark(BEGIN)
-        loss.backward()
-        mark(END)
-        model.synchronize()
-        mark(DONE)
+    model = answer.FullyShard(square_layers(LAYERS, WIDTH))
+    take_steps(model, ROWS, WIDTH, model.synchronize)
 
 
 def title(shown: Evidence) -> str:

@@ -7,6 +7,8 @@ from hpml.checks.contract import Check, Picture
 from hpml.checks.kits.pictured import at_work, png
 from hpml.modules.m07_hybrid_parallelism.checks._parallel_layers import (
     EXAMPLE,
+    FEATURES,
+    HEADS,
     STAGES,
     drive,
     inputs,
@@ -34,7 +36,7 @@ def slices_picture(check: Check, source: str) -> Picture:
         launches[stage] = at_work(check, source, work, sent, serve=server)
     words = (
         f"Which of {RANKS} ranks has read which part of which weight in your answer: {HIDDEN} "
-        "hidden numbers, 6 heads of 4 features"
+        f"hidden numbers, {HEADS} heads of {FEATURES // HEADS} features"
     )
     return Picture(png(drawn(launches)), words)
 
