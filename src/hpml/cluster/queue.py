@@ -69,8 +69,7 @@ def find() -> Slurm:
         return Slurm(environment(), state.shape)
     if needs.other_slurm() is None:
         raise UserError(
-            "no SLURM answers here: log in to a cluster, or make one with ./hpml cluster up; "
-            "--dry-run only prints"
+            "no SLURM answers here: log in to a cluster, or make one with ./hpml cluster up"
         )
     return Slurm({})
 

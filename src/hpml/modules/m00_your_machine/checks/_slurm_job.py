@@ -65,7 +65,7 @@ def submit(
         slurm = queue.find()
         environment = queue.login_environment(slurm)
     except UserError as error:
-        return CannotJudge(str(error).replace("; --dry-run only prints", ""))
+        return CannotJudge(str(error))
     jobs = CHECKOUT / "build" / "jobs"  # all nodes share the project's folder, but not /tmp
     jobs.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="check-", dir=jobs))

@@ -32,7 +32,7 @@ class Terminal:
         try:
             self._environment = queue.login_environment(queue.find())
         except UserError as error:
-            self.missing = str(error).replace("; --dry-run only prints", "")
+            self.missing = str(error)
             self._recorded = dict(json.loads(RECORDING.read_text(encoding="utf-8")))
             return
         # In the project's folder, which all nodes see.
