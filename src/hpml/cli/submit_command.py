@@ -48,9 +48,9 @@ def submit(
     slurm = None
     try:
         slurm = queue.find()
-    except UserError as error:
+    except UserError:
         if not dry_run:
-            raise UserError(f"{error}; --dry-run only prints") from None
+            raise
     script = job_script.choose(
         [job_script.read(path, course.root) for path in chosen.jobs],
         module=chosen.id,
