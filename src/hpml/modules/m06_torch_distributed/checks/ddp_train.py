@@ -121,6 +121,9 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
         **end(BATCH, LEARNING_RATE),
         "scaled": end(BATCH, LEARNING_RATE * world_size)["state"],
         "undivided": end(BATCH * world_size, LEARNING_RATE)["state"],
+        "initial": [
+            state_of(new_model(rank["model"], torch.float64)) for rank in inputs["torchrun"]
+        ],
     }
 
 
@@ -144,14 +147,22 @@ def ends_elsewhere(run: Run, stage: str) -> Problem | None:
             continue
         if not state_difference(state, run.expected["scaled"], TOLERANCE):
             return Problem(
-                f"rank {rank}'s weights are those of a learning rate {run.world_size} times as "
-                "large",
+                f"rank {rank}'s weights are those of gradients, or of a learning rate, "
+                f"{run.world_size} times as large",
                 "scaled",
             )
         if not state_difference(state, run.expected["undivided"], TOLERANCE):
             return Problem(
                 f"rank {rank}'s weights are those of batches {run.world_size} times as large",
                 "undivided",
+            )
+        # Not wrapped at all, it has its own initial weights; wrapped, those of rank 0.
+        initial = run.expected["initial"]
+        if any(not state_difference(state, initial[r], TOLERANCE) for r in (0, rank)):
+            return Problem(
+                f"under {stage}, rank {rank}'s weights are initial ones: the model that train was "
+                "given has not been trained",
+                "untrained",
             )
         if rank == 0 and (others := [s for s in states if state_difference(s, state, TOLERANCE)]):
             return Problem(
@@ -292,20 +303,24 @@ CHECK = Check(
         "no_samples": "The check looks at what is taken from the data set that train was given.",
         "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
         "know on its own that a new one begins.",
-        "order": "The serial script's order comes from seed + epoch. A DistributedSampler can be "
-        "given both.",
-        "scaled": "When does a learning rate have to grow with the ranks? Compare how many samples "
+        "order": "The serial script shuffles by seed + epoch, and each step takes the next "
+        "global_batch samples of that order. A DistributedSampler can be given both numbers, and "
+        "be asked to shuffle. Does the loader use it?",
+        "scaled": "Gradients have to be averaged over the ranks: an all_reduce adds them up. If "
+        "they are: does the learning rate have to grow with the ranks? Compare how many samples "
         "one step had before and has now.",
         "undivided": "global_batch is that of a whole step. A rank's DataLoader needs the rank's "
         "part of it.",
+        "untrained": "The caller has the model that it gave to train, and no other. Whose "
+        "parameters does the optimizer change: those of this model, or of a copy?",
         "not_wrapped": "Backward only averages gradients of a forward pass that went through "
         "DistributedDataParallel. Which object do you call?",
         "weights": "Same samples, other weights: look at the optimizer's settings, and at what "
         "every rank does between two steps.",
         "losses": "train returns a list with one Python float per epoch, as the serial script "
         "does.",
-        "own_loss": "What a rank adds up is the loss of its own share. A reader of the log "
-        "wants that of all samples: DDP averages gradients, and nothing else.",
+        "own_loss": "A reader of the log wants the mean over all samples: what all ranks add up, "
+        "divided by the number of samples, once. DDP averages gradients, and nothing else.",
         "loss_of_sums": "That is the mean loss, as many times as there are ranks. What is added up "
         "over the ranks is of all samples: by how many is it divided?",
         "prints": "Somebody reads the log: one line per epoch, as the serial script has it.",
