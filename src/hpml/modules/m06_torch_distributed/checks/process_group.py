@@ -262,7 +262,11 @@ def ports_of_neighbours(run: Run) -> Problem | None:
 
 def judge_device(run: Run) -> Problem | None:
     for case, got, _ in replies(run, "torchrun", "srun", "none"):
-        if problem := unusable(case, got, ("device",), "device"):
+        hint = "device"
+        if isinstance(got, str) and got.startswith("KeyError"):  # a variable is missing, not a GPU
+            alone = "batch" if "SLURM_JOB_ID" in case.environment else "alone"
+            hint = alone if case.launcher == "none" else case.launcher
+        if problem := unusable(case, got, ("device",), hint):
             return problem
         if got["device"] != case.device:
             gpus = f"{case.gpus} GPU{'s' * (case.gpus != 1)}"
