@@ -77,10 +77,12 @@ def wrong(job: HungJob, value: Any) -> Problem | None:
         hint = hint if job.stacks else "ended"
         return Problem(f"{_where(job)}: {value['raised']}", hint)
     if not isinstance(value, list) or len(value) != 3:
-        return Problem(f"find_the_hang returned {described(value)}", "tuple", "three values")
+        seen = f"{_where(job)}: find_the_hang returned {described(value)}"
+        return Problem(seen, "tuple", "three values")
     for name, one, kind in zip(("rank", "call", "line"), value, (int, str, int), strict=True):
         if type(one) is not kind:
-            return Problem(f"{name} is {described(one)}, not of type {kind.__name__}", "tuple")
+            seen = f"{_where(job)}: {name} is {described(one)}, not of type {kind.__name__}"
+            return Problem(seen, "tuple")
     rank, call, line = value
     if rank != job.rank:
         return Problem(f"{_where(job)}: rank {rank} is named", _rank_hint(job), f"rank {job.rank}")
