@@ -354,22 +354,22 @@ def judge_repeatable(run: Run) -> Problem | None:
         if taken != [samplers[index]["orders"][epoch] for index, epoch in turns]:
             message = f"rank {rank}: in another job, the same seeds and epochs have other orders"
             return Problem(message, "own_generator")
-    return None if wrong_otherwise(run) else order_of_another_size(run)
-
-
-def wrong_otherwise(run: Run) -> bool:
-    """Whether the parts are no such ones as could be compared with a whole order."""
-    return any(judge(run) for judge in (judge_cover, judge_share, judge_epochs))
+    if any(judge(run) for judge in (judge_cover, judge_share, judge_epochs)):
+        return None  # such parts cannot be compared with a whole order
+    return order_of_another_size(run)
 
 
 def order_of_another_size(run: Run) -> Problem | None:
     """Whether the order is another one where one rank takes all of it."""
     for length, _, ranks in shards(run):
-        if length >= 20 and not parts_of(ranks[0]["whole"], [said["orders"][0] for said in ranks]):
+        whole, orders = ranks[0]["whole"], [said["orders"][0] for said in ranks]
+        if length >= 20 and not parts_of(whole, orders):
+            # Read backwards, what is padded in front is padded behind.
+            in_front = parts_of(whole[::-1], [own[::-1] for own in reversed(orders)])
             return Problem(
                 f"{length} samples on {run.world_size} ranks: the parts are not every W-th sample, "
                 "or blocks, of the order that one rank alone has with the same seed and epoch",
-                "world_size",
+                "from_the_start" if in_front else "world_size",
             )
     return None
 
