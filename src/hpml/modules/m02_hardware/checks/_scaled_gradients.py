@@ -42,7 +42,8 @@ def seed_of(play: dict[str, Any]) -> int:
 
 def inputs(seed: int) -> dict[str, Any]:
     """Weights, the growth interval, and each step's true gradients, float32: those of w are too
-    small for float16, and some of b's steps are longer than MAX_NORM."""
+    small for float16, and some of b's steps are longer than MAX_NORM. In the last step w's is
+    about as long as b's: a common norm is of both, and no sum of theirs."""
     draw = torch.Generator().manual_seed(seed)
 
     def normal(name: str, size: float) -> torch.Tensor:
@@ -51,7 +52,8 @@ def inputs(seed: int) -> dict[str, Any]:
     steps = []
     for number in range(STEPS):
         long = bool(torch.rand((), generator=draw) < 0.5)
-        step = {"w": normal("w", 5e-7), "b": normal("b", 0.06 if long else 0.01)}
+        w_size = 0.03 if number == STEPS - 1 else 5e-7  # the last: then w itself is larger
+        step = {"w": normal("w", w_size), "b": normal("b", 0.06 if long else 0.01)}
         if number in BAD:
             name = ("w", "b")[number % 2]
             at = int(torch.randint(0, SIZES[name], (), generator=draw))
@@ -180,9 +182,8 @@ def good_steps(run: Run) -> Problem | None:
             break  # an overflow's step was taken, which is another claim's
         seen = f"step {step.number + 1}, with a scale of {step.scale:g}: "
         if all(torch.equal(step.after[name], step.before[name]) for name in SIZES):
-            return Problem(
-                f"{seen}all gradients are finite, and no weight has changed", "skips_good"
-            )
+            hint = "copy" if step.taken is True else "skips_good"
+            return Problem(f"{seen}all gradients are finite, and no weight has changed", hint)
         explained = (way for way in mistakes if same(step.after, step.by(way), step.before))
         hint = next(explained, ("step",))[0]
         return Problem(f"{seen}the weights are not those of a step of SGD", hint)

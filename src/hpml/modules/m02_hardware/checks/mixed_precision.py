@@ -157,6 +157,8 @@ def what_is_computed(run: Run) -> Problem | None:
             odd = recorded(value, PRODUCTS)
             hint = "float16" if odd.endswith("took float16") else "products"
             return Problem(f"{seen}{odd}", hint)
+        if odd := recorded(value, PRODUCTS):
+            return Problem(f"{seen}{odd}", "emulated")
         if far < 0.02 or off_grid(theirs["gain"]) < 0.01:
             return Problem(f"{seen}{recorded(value, REDUCTIONS)}", "reductions")
         return Problem(seen, "network")
@@ -280,8 +282,8 @@ CHECK = Check(
         "reductions": "The layer norm, the softmax and the loss add up many numbers. bfloat16 has "
         "8 bits for them: 256 + 1 is 256 there. Cast each product back to float32 before anything "
         "else is done with it.",
-        "emulated": "The values have bfloat16's rounding, but the product itself was computed in "
-        "float32: then it is no faster. Cast the operands, and let matmul see bfloat16.",
+        "emulated": "This product was computed in float32, of numbers with bfloat16's rounding: "
+        "then it is no faster. Cast the operands, and let matmul see bfloat16.",
         "network": "Compare your network with the text's, line by line: the layer norm has a gain "
         "and no shift, ReLU comes after it, and the bias is added to the second product.",
         "master": "bfloat16 numbers near 0.3 are 0.002 apart, and a step is smaller than half of "
@@ -289,21 +291,29 @@ CHECK = Check(
         "stale": "These losses are those of the first weights. What was cast once does not follow "
         "the weights: cast anew in each step.",
         "training": "Plain SGD: each weight becomes itself minus learning_rate times its gradient, "
-        "in float32, from gradients of this step alone.",
+        "in float32, from gradients of this step alone. The loss that step returns is that of the "
+        "same weights as its gradients: it is computed before the update.",
         "float32_steps": "Trainer.step should call your loss, with the float32 weights: the casts "
         "are in there.",
         "step": "Undo the scale in float32, clip all gradients together by their common norm, then "
         "subtract learning_rate times the result.",
         "unscale": "These gradients are those of scale times the loss. What has the scale to do "
         "with the step?",
+        "lengthened": "This step is as long as max_norm, and its gradients are shorter. Were they "
+        "unscaled before the norm was taken? Clipping makes no step longer: the factor is 1 where "
+        "the norm is below max_norm.",
         "clip_first": "The norm was taken of scaled gradients, so that nearly every step was "
         "clipped to nothing. Unscale first.",
         "clip": "The step is longer than max_norm allows: one factor for all gradients, "
         "max_norm / norm where the norm over all of them is larger than max_norm.",
+        "norm": "Norms of single gradients do not add up to the norm of all: that is the root of "
+        "the sum of their squares, as if all were one vector.",
         "half": "Divided in float16, small gradients are zero again: that is what the scale was "
         "for. Cast to float32 first.",
         "skips_good": "All gradients of this step were finite, and it was skipped. Look at the "
         "test for inf and NaN.",
+        "copy": "step returned True, and the weights that it was given are as before. Was a copy "
+        "changed? Change the tensors in `weights`, or put new ones into that same dict.",
         "applied": "One inf in one gradient: no weight may change in this step, those with finite "
         "gradients neither. inf - inf and 0 · inf are NaN, and NaN never leaves a weight again. "
         "Look at all gradients before you change the first weight.",

@@ -78,12 +78,14 @@ def steps(drawn: dict[str, Any]) -> list[list[scaling.Way]]:
             norm = torch.cat([*true.values()]).norm().item()
         rate, clipped = scaling.LEARNING_RATE, scaling.LEARNING_RATE * scaling.MAX_NORM / norm
         right = min(rate, clipped)
+        added = sum(each.double().norm().item() for each in true.values())
         found.append(
             [
                 ("", right, 1, False),
-                ("unscale", clipped, 1, False),
+                ("lengthened", clipped, 1, False),
                 ("clip_first", clipped, 2, False),
                 ("clip", rate, 1, False),
+                ("norm", scaling.LEARNING_RATE * scaling.MAX_NORM / added, 1, False),
                 ("half", right, 0, True),
                 ("unscale", rate, 0, False),
             ]
