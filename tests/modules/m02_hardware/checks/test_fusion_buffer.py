@@ -40,8 +40,9 @@ def test_inputs_differ_between_ranks_and_seeds():
 def test_every_difficulty_is_among_the_gradients(seed):
     rank = CHECK.inputs(seed, 1)[0]
     room = rank["buffer_bytes"]
-    one, three, none = rank["gradients"]
+    one, three, none, (empty,) = rank["gradients"]
     assert none == []
+    assert not empty[0].numel()
     assert {base.dtype for base, _ in one} == {torch.float32}
     assert messages(one, room) != messages(one, room, full_leaves=True)
     assert messages(one, room) != messages(one, room, equal_is_large=True)

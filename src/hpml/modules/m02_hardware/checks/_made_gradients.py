@@ -15,7 +15,7 @@ import torch
 
 from hpml.ranks import Reply, Server, ask
 
-CASES = ("one dtype", "three dtypes", "no gradients")
+CASES = ("one dtype", "three dtypes", "no gradients", "an empty gradient alone")
 # Seconds by which the next gradient is late after one with which a message is to leave: a message
 # that leaves in between, from another thread too, has not waited for that gradient
 PAUSE = 0.03
@@ -53,7 +53,8 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     shapes are the same on all ranks."""
     draw = torch.Generator().manual_seed(seed)
     buffer_bytes = (16_000, 20_000, 24_000)[seed % 3]
-    shapes = [_one_dtype(draw, buffer_bytes), _three_dtypes(draw, buffer_bytes), []]
+    empty = (torch.float32, (0,), "whole")
+    shapes = [_one_dtype(draw, buffer_bytes), _three_dtypes(draw, buffer_bytes), [], [empty]]
 
     def base(dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
         most = LARGEST[dtype]
@@ -162,7 +163,8 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[list[torch.Tensor]
             while (made := ask("gradient")) is not None:
                 base, layout = made
                 bases.append(base)
-                yield inside(base, layout)
+                # A view of the base, always: if it gets other memory, the base stays as it was
+                yield inside(base, layout)[...]
 
         answer.average(backward(), inputs["buffer_bytes"])
         ask("averaged")
