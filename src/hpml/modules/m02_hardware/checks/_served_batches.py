@@ -24,6 +24,7 @@ from hpml.ranks.evidence import RankEvidence
 NAP = 0.003  # seconds between two questions whether a read or a computation may end
 PATIENCE = 2.5  # seconds for which one may wait for the other, once in a launch
 LONG_STEP = 10  # naps for which a slow caller goes on when the reader could be full
+WITH_NONE = (None, 1, None, 2)  # what an iterator may give, too
 KINDS = {"OSError": OSError, "ValueError": ValueError, "RuntimeError": RuntimeError}
 
 
@@ -59,9 +60,10 @@ def compute() -> None:
 
 def take_all(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """What a loop over the answer's iterator gets, and the error that ends it: its type, its
-    message, and whether it is the one that was raised. And what it gets where there is nothing."""
+    message, and whether it is the one that was raised. And what it gets where there is nothing,
+    and of WITH_NONE: None where that was not played."""
     ask("count")
-    got, error, empty = [], None, []
+    got, error, empty, with_none = [], None, [], None
     before = tasks()
     raised: list[Exception] = []
     source: Any = batches(raised)
@@ -88,7 +90,12 @@ def take_all(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
             empty = [type(one).__name__ for one in answer.prefetch([], depth=inputs["depth"])]
         except Exception as seen:
             empty = [f"{type(seen).__name__}: {seen}"]
-    return {"got": got, "error": error, "empty": empty}
+        mark("a list of batches with None among them")
+        try:
+            with_none = list(answer.prefetch(list(WITH_NONE), depth=inputs["depth"]))
+        except Exception as seen:
+            with_none = [f"{type(seen).__name__}: {seen}"]
+    return {"got": got, "error": error, "empty": empty, "with_none": with_none}
 
 
 def leave(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:

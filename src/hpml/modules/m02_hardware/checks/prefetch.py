@@ -16,6 +16,7 @@ from hpml.checks.kits.ready_made import ALL_ELSE
 from hpml.modules.m02_hardware.checks._prefetch_picture import prefetch_picture
 from hpml.modules.m02_hardware.checks._served_batches import (
     KINDS,
+    WITH_NONE,
     ahead,
     computations,
     leave,
@@ -120,6 +121,9 @@ def every_batch(run: Run) -> Problem | None:
             if value["empty"]:
                 seen = f"of an empty list, the loop got {value['empty'][0]}"
                 return Problem(seen, "empty", "no batch, and no error")
+            if value["with_none"] not in (None, list(WITH_NONE)):
+                seen = f"of the list {list(WITH_NONE)}, the loop got {value['with_none']}"[:200]
+                return Problem(seen, "none", "the same")
     return None
 
 
@@ -261,6 +265,8 @@ CHECK = Check(
         "one who is faster wait for? A queue with a largest size answers the last question.",
         "no_batch": "What marks the end is for you, not for the caller: it has to be told from a "
         "batch, and to stop the loop.",
+        "none": "None may be a batch, and then it cannot mark the end. What is never a batch? An "
+        "object() of your own, compared with `is`; or hand over pairs of a kind and an item.",
         "iterable": "next() wants an iterator, and `batches` may be any iterable, such as a list. "
         "iter(batches) makes an iterator of it, and a for loop calls that.",
         "empty": "A data set may be empty. The first thing that the caller takes from the queue is "
