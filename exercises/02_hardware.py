@@ -124,7 +124,7 @@ check("roofline")
 # ```
 #
 # - `batches` is any iterable, a generator for example, and may be empty; **one thread at a time**
-#   may advance it.
+#   may advance it. What it gives may be anything, `None` too.
 # - A thread reads ahead. At most `depth` batches wait for the caller; the reader may hold one more,
 #   which has no room yet. With a slow caller it stops there: memory is bounded.
 # - The caller gets its first batch as soon as that is there.
