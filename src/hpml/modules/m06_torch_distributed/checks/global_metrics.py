@@ -133,7 +133,7 @@ def misconception(rank: int, expected: dict[str, Any], key: str, said: dict[str,
     got, own = said[key], expected["own"][rank]
     if own["samples"] != expected["samples"] and said["samples"] == own["samples"]:
         return "own"
-    if expected["samples"] and (said["loss"] == 0 or said["samples"] == 0):
+    if not rank and expected["samples"] and (said["loss"] == 0 or said["samples"] == 0):
         return "once"  # a loss or a count of nothing, on all ranks together
     if math.isnan(got) or math.isnan(expected[key]):
         return "nan"
@@ -222,9 +222,8 @@ HINTS = {
     "with 300. Means cannot be averaged without their counts; sums can be added.",
     "batches": "That is a mean over batches. The last batch is smaller than the others, and its "
     "mean must weigh less. Count samples.",
-    "own": "Each rank has only its part. What a rank has counted alone must be added up over all "
-    "of them, and all must come to the same figures: reduce leaves the sums on one rank, "
-    "all_reduce brings them to each.",
+    "own": "All ranks must come to the same figures: reduce leaves the sums on one rank, "
+    "all_reduce brings them to each. Without either, each rank has only its part.",
     "nan": "The mean of no samples is 0 / 0. A rank or a batch without samples adds 0 to each sum; "
     "only where no rank has any is the mean NaN.",
     "whole": "An accuracy between 0 and 1 has come out as a whole number. Is something divided "
