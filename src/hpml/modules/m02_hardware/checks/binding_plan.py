@@ -291,7 +291,7 @@ CHECK = Check(
         "run there. The smallest of these numbers is everybody's.",
         "first_node": "All ranks run on one socket, and the other is idle. Spread ranks over the "
         "NUMA nodes first; then cut each node into pieces.",
-        "across": "Half of this rank's memory is at the other socket, behind the slower link. If "
+        "across": "Part of this rank's memory is at the other socket, behind the slower link. If "
         "ranks divide evenly among the NUMA nodes, or else among the sockets, each has one.",
         "numa": "A socket can have several NUMA nodes. Look at the field 'numa' first, and at "
         "'socket' only where ranks do not divide evenly among the NUMA nodes.",

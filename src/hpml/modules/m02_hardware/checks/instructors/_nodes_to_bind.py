@@ -46,6 +46,7 @@ KINDS = (
     (2, SIZES, 2, 4, SIDE_BY_SIDE, (3,), "machine", ""),
     (2, SIZES, 2, 1, SPREAD, (2,), "numa", "reserved"),
     (2, SIZES, 2, 4, SIDE_BY_SIDE, (1,), "numa", "reserved"),
+    (2, SIZES, 2, 4, SPREAD, (1, 2), "socket", "reserved"),
     (2, SIZES, 2, 1, SPREAD, (2,), "numa", "gpus"),
     (2, SIZES, 1, 4, SPREAD, (1,), "numa", "gpus"),
     (2, SIZES, 2, 1, ALTERNATING, (2,), "numa", "gpus and reserved"),
