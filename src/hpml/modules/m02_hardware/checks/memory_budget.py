@@ -117,6 +117,7 @@ def activation_mistakes(network: Mapping[str, Any], of: Figures) -> Iterator[tup
     yield "twice", 2 * right
     yield "last", of["last"]
     yield "all_trained", of["all trained"]
+    yield "flatten", of["flatten copies"]
     for more in (0, indices):
         yield "outputs", of["outputs"] + more
         yield "outputs", of["outputs"] - of["batch"] + more
@@ -331,8 +332,11 @@ CHECK = Check(
         "before backward has passed it.",
         "outputs": "Not every output is kept. After a convolution with batch normalisation: which "
         "layer's backward needs what batch normalisation puts out?",
-        "in_place": "In place or not, what a ReLU keeps is its output, once. What differs is only "
-        "whether it lies where its input was.",
+        "in_place": "A ReLU keeps what it puts out, in place or not, and not what came in. The "
+        "next layer may need the same tensor: write it down once. In place, it lies where the "
+        "ReLU's input was.",
+        "flatten": "Flatten makes no new memory: what it puts out is what came in, with another "
+        "shape. Where the next layer keeps it, who else has written it down?",
         "indices": "Max pooling also keeps where each maximum was: an int64 for each element of "
         "its output, whatever the dtype.",
         "all_trained": "backward stops at the first trained layer. What do the frozen layers in "
@@ -346,7 +350,9 @@ CHECK = Check(
         "none_fits": "This memory is too small for the weights. Then no batch fits: return 0.",
         "too_large": "What does not grow with the batch is in the memory first. Only what is left "
         "is for activations.",
-        "one_more": "Round down to whole samples, and not further.",
+        "one_more": "More fits into this memory. Are weights, gradients and states counted once, "
+        "and not for each sample? A batch that takes the memory to the last byte fits, and any "
+        "whole number is a batch.",
         "raised": 'The model has no memory (`device="meta"`): shapes, dtypes and layers are '
         "there, and `layer(x)` works with an x on the same device and of the same dtype.",
     },
