@@ -71,6 +71,11 @@ def test_one_rank_lacks_samples_and_others_have_some(seed, world_size):
             {"exact": "start", "agreed": "own", "empty": "start"},
         ),
         (lambda expected, rank: {"loss": expected["loss"] * (1 + 1e-7)}, {}),
+        (
+            # Rank 0 had samples: the batches were not used up
+            lambda expected, rank: {"loss": 0.0, "samples": 0} if rank else {},
+            {"exact": "own", "agreed": "own", "empty": "own"},
+        ),
     ],
 )
 def test_changed_metrics_meet_their_hint(hand_made, change, found):

@@ -64,6 +64,8 @@ def test_right_settings_meet_no_objection(hand_made, world_size):
         (lambda case, told: told | {"master_port": 70_000}, "port", "port_range"),
         (lambda case, told: told | {"device": 0}, "device", "types"),
         (lambda case, told: "KeyError: 'RANK'", "srun", "srun"),
+        (lambda case, told: "KeyError: 'RANK'", "device", "torchrun"),
+        (lambda case, told: "ZeroDivisionError: modulo by zero", "device", "device"),
         (lambda case, told: None, "torchrun", "keys"),
         (lambda case, told: {}, "device", "keys"),
     ],

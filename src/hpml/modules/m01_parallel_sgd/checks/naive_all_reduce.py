@@ -149,7 +149,7 @@ def rank_0_has_the_traffic(run: Run) -> Problem | CannotJudge | None:
                 return Problem(seen, "traffic", "rank 0, which adds up")
         if rank.traffic is not None and rank.traffic.sent_bytes < share * each / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
-            return Problem(f"{sent}: the tensors cannot be among them", "alone")
+            return Problem(f"{sent}: too little for its tensors", "alone")
     return over_bytes(run.evidence, [share * each for share in shares], "everybody")
 
 

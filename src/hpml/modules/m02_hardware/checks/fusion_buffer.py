@@ -261,7 +261,7 @@ def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
     for rank in run.evidence.ranks:
         if rank.traffic is not None and rank.traffic.sent_bytes < least / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
-            return Problem(f"{sent}: its gradients cannot be among them", "alone")
+            return Problem(f"{sent}: too little for all gradients", "alone")
     # Short messages and acknowledgements, of each message to each of the others
     rule = [messages(case, run.inputs[0]["buffer_bytes"]) for case in run.inputs[0]["gradients"]]
     number = sum(len(of_dtype) for case in rule for of_dtype in case.values())

@@ -92,7 +92,7 @@ def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
         seen = f"rank {rank.rank} sent {sent / 1e3:.0f} kB over its link, by the kernel's count"
         # A rank that sends too little did not save traffic: it skipped gradients.
         if sent < due / 2:
-            return Problem(f"{seen}: too little for all {STEPS} steps", known or "alone")
+            return Problem(f"{seen}: too little for all steps' gradients", known or "alone")
         if sent > most:
             enough = f"{due / 1e3:.0f} kB are enough, {most / 1e3:.0f} kB with what TCP adds"
             return Problem(f"{seen}; {enough}", known or "wire")

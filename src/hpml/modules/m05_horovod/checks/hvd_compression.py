@@ -175,7 +175,7 @@ def travels_in_half(run: Run) -> Problem | None:
             carried = sum(call.nbytes for call in calls)
             seen = f"in the stage {stage}, rank {rank.rank} sent {carried} bytes"
             if carried < HALF * elements / 2:
-                return Problem(f"{seen}: the tensors cannot be among them", "no_call")
+                return Problem(f"{seen}: too little for all tensors", "no_call")
             if carried >= whole:
                 return Problem(seen, "wire", f"{HALF * elements}; uncompressed it is {whole}")
     return None
@@ -190,7 +190,7 @@ def halves_the_wire(run: Run) -> Problem | CannotJudge | None:
     for rank in evidence.ranks:
         if rank.traffic is not None and rank.traffic.sent_bytes < bound / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
-            return Problem(f"{sent}: the tensors cannot be among them", "no_call")
+            return Problem(f"{sent}: too little for all tensors", "no_call")
     problem = over_bytes(evidence, [bound + chatter(evidence)] * run.world_size, "wire")
     if isinstance(problem, Problem) and (found := travels_in_half(run)):
         return replace(problem, hint=found.hint)

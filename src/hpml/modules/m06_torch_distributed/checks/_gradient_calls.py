@@ -245,5 +245,5 @@ def as_little_as_a_ring(evidence: Evidence) -> Problem | CannotJudge | None:
         # A rank that sends too little did not save traffic: it skipped gradients.
         if rank.traffic is not None and rank.traffic.sent_bytes < gradients / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
-            return Problem(f"{sent}: gradients cannot be among them", "alone")
+            return Problem(f"{sent}: too little for all steps' gradients", "alone")
     return over_bytes(evidence, [gradients + broadcast_bytes(ranks, state)] * ranks, "wire")

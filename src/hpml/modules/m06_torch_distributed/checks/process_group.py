@@ -154,6 +154,13 @@ def given(run: Run, problem: Problem | None) -> Problem | None:
     return replace(problem, hint="given") if problem and asked_of_itself(run) else problem
 
 
+def launcher_hint(case: Case) -> str:
+    """The hint on what this launcher sets, or on a process that none started."""
+    if case.launcher != "none":
+        return case.launcher
+    return "batch" if "SLURM_JOB_ID" in case.environment else "alone"
+
+
 def place_hint(case: Case, got: Mapping[str, Any], run: Run, rank: int, hint: str) -> str:
     """The hint for the misconception that a wrong rank or size suggests."""
     variables = case.environment
@@ -262,10 +269,9 @@ def ports_of_neighbours(run: Run) -> Problem | None:
 
 def judge_device(run: Run) -> Problem | None:
     for case, got, _ in replies(run, "torchrun", "srun", "none"):
-        hint = "device"
-        if isinstance(got, str) and got.startswith("KeyError"):  # a variable is missing, not a GPU
-            alone = "batch" if "SLURM_JOB_ID" in case.environment else "alone"
-            hint = alone if case.launcher == "none" else case.launcher
+        # A variable that is missing is no matter of the device
+        missing = isinstance(got, str) and got.startswith("KeyError")
+        hint = launcher_hint(case) if missing else "device"
         if problem := unusable(case, got, ("device",), hint):
             return problem
         if got["device"] != case.device:
@@ -321,7 +327,7 @@ def judge_start(run: Run) -> Problem | None:
                 )
     keys = (*PLACE, "master_address", "master_port")
     for case, got, _ in replies(run, "none"):
-        hint = "batch" if "SLURM_JOB_ID" in case.environment else "alone"
+        hint = launcher_hint(case)
         if problem := unusable(case, got, keys, hint):
             return problem
         if problem := differing(case, got, keys, hint):

@@ -7,7 +7,7 @@ order that rests on what the process computed before is another one there.
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from random import getstate  # bound now: an answer may replace them in their modules
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,12 @@ from torch.random import get_rng_state
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS, SHARDING_SAMPLER
 from hpml.modules.m06_torch_distributed.checks._sampler_hints import HINTS
+from hpml.modules.m06_torch_distributed.checks._sampler_orders import (
+    keeps_neighbours,
+    padded,
+    parts_of,
+    stepwise,
+)
 from hpml.modules.m06_torch_distributed.checks._shards_picture import shards_picture
 from hpml.ranks import mark
 
@@ -216,23 +222,6 @@ def judge_cover(run: Run) -> Problem | None:
     return None
 
 
-def padded(whole: list[int], orders: Sequence[list[int]]) -> list[int]:
-    """The order, repeated from its start until it is long enough for these parts."""
-    return list(itertools.islice(itertools.cycle(whole), sum(map(len, orders))))
-
-
-def parts_of(order: list[int], orders: Sequence[list[int]]) -> bool:
-    """Whether each is every W-th sample of the order, or each a block, as far as it goes."""
-    ranks, share = len(orders), len(orders[0])
-    if any(len(own) != share for own in orders):
-        return False
-    shuffled = (
-        [orders[place % ranks][place // ranks] for place in range(ranks * share)],
-        list(itertools.chain(*orders)),
-    )
-    return any(one[: len(order)] == order for one in shuffled)
-
-
 def case_of(run: Run, length: int, epoch: int) -> str:
     samples = f"{length} sample{'s' * (length != 1)}"
     return f"{samples} on {run.world_size} rank{'s' * (run.world_size > 1)}, epoch {epoch}"
@@ -269,29 +258,6 @@ def judge_share(run: Run) -> Problem | None:
             if took[0] != share:
                 hint = "everything" if takes_all(run) else "many" if took[0] > share else "tail"
                 return Problem(f"{of}: every rank takes {took[0]}", hint, str(share))
-    return None
-
-
-def stepwise(order: list[Any]) -> bool:
-    """Whether most neighbours differ by the same step: then the order is not shuffled."""
-    steps = Counter(b - a for a, b in itertools.pairwise(order))
-    return steps.most_common(1)[0][1] > len(order) / 2
-
-
-def neighbours(order: list[int]) -> set[frozenset[int]]:
-    """The pairs of samples that follow each other, in either direction."""
-    return {frozenset(pair) for pair in itertools.pairwise(order)}
-
-
-def keeps_neighbours(ranks: list[dict[str, Any]]) -> tuple[int, int, int] | None:
-    """The first (rank, epoch's index, earlier epoch's index) such that most samples follow those
-    that they followed in the earlier epoch, on whichever rank. Of random orders 2 pairs do."""
-    for earlier, later in itertools.combinations(range(EPOCHS), 2):
-        before = set().union(*(neighbours(said["orders"][earlier]) for said in ranks))
-        for rank, said in enumerate(ranks):
-            pairs = neighbours(said["orders"][later])
-            if len(pairs & before) > len(pairs) * 2 / 3:
-                return rank, later, earlier
     return None
 
 
