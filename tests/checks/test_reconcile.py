@@ -12,8 +12,10 @@ from hpml.ranks.evidence import Call, Diagnosis, Evidence, RankEvidence, Traffic
 BYTES = 400_000
 
 
-def call(operation, nbytes=BYTES, group=(0, 1), tensor=""):
-    return Call(1, operation, group, 1, "", (), nbytes, "", 1, 0.0, tensor=tensor)
+def call(operation, nbytes=BYTES, group=(0, 1), tensor="", finished=1.0):
+    return Call(
+        1, operation, group, 1, "", (), nbytes, "", 1, 0.0, finished=finished, tensor=tensor
+    )
 
 
 def evidence(calls, sent, received=0):
@@ -32,6 +34,16 @@ def test_calls_without_traffic_are_found():
     assert "rank 0's calls send 400000 bytes to other ranks, and 12000 left it" in problem.message
     assert "not all that was recorded has travelled" in problem.message
     assert problem.hint == LEDGER
+
+
+@pytest.mark.parametrize("sent", [7_000, BYTES - 1, BYTES])
+def test_what_nobody_awaited_may_still_be_under_way(sent):
+    assert unreconciled(evidence((call("all_reduce", finished=None),), sent, sent)) is None
+
+
+def test_what_nobody_awaited_accounts_for_its_own_bytes_alone():
+    problem = unreconciled(evidence((call("all_reduce", finished=None),), 2 * BYTES))
+    assert "which no call accounts for" in problem.message
 
 
 def test_a_group_of_one_needs_no_traffic_and_accounts_for_none():
@@ -58,7 +70,7 @@ def test_there_is_nothing_to_say_without_a_link_and_alone():
 
 
 def horovods(operation="allreduce", finished=1.0, **more):
-    return replace(call(operation, tensor="x", **more), finished=finished)
+    return call(operation, tensor="x", finished=finished, **more)
 
 
 def test_what_horovod_says_was_sent_must_have_left():

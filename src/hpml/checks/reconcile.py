@@ -39,6 +39,8 @@ def unreconciled(evidence: Evidence) -> Problem | None:
         if horovod:
             recorded += passed_on(evidence)
             more += 2 * MEETING * peers + chatter(evidence)
+        else:
+            recorded += sum(sent_bytes(call, rank.rank) for call in rank.calls if not certain(call))
         if sent > HEADERS * recorded + more:
             return Problem(f"{seen}, which no call accounts for", LEDGER)
     return None
@@ -46,10 +48,9 @@ def unreconciled(evidence: Evidence) -> Problem | None:
 
 def certain(call: Call) -> bool:
     """Whether what a rank sends follows from its own call. Horovod's ranks may gather unequal
-    parts, and a call whose end nobody awaited may never have begun."""
-    if not call.tensor:
-        return True
-    return call.finished is not None and not call.operation.endswith(UNEQUAL)
+    parts, and a call whose end nobody awaited may not have sent all, or anything: a rank that
+    raises between backward() and the waiting leaves such calls, as an answer may that refuses."""
+    return call.finished is not None and not (call.tensor and call.operation.endswith(UNEQUAL))
 
 
 def passed_on(evidence: Evidence) -> float:

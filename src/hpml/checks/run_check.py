@@ -66,9 +66,8 @@ GENERAL_HINTS = {
     "cluster: the notebook's first text has the list of what it may import.",
     "not_allowed": "The exercise is to write this yourself: the line below its title says what it "
     "is to be made of. Whatever you write by hand may be as simple as you like.",
-    LEDGER: "What your calls put in and what went over the links differ. Is every message waited "
-    "for? One that nobody waits for may not arrive. And whatever ranks exchange goes through the "
-    "functions that the exercise allows.",
+    LEDGER: "What your calls put in and what went over the links differ. Whatever ranks exchange "
+    "goes through the functions that the exercise allows.",
     TRAVEL: "In each step every rank needs the mean of all ranks' gradients, and nothing more: "
     "samples stay with the rank that took them.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
