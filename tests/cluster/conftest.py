@@ -140,7 +140,7 @@ def _here(home: Path) -> Cluster:
 def pytest_collection_modifyitems(items):
     """All that take a cluster share one worker: two at once would share the checkout's jobs too."""
     for item in items:
-        if {"cluster", "wide", "breaking", "spare"} & set(getattr(item, "fixturenames", ())):
+        if {"cluster", "breaking", "spare"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
@@ -157,15 +157,8 @@ def _up(home: Path, *words: str) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
-    """Four nodes of two CPUs behind links of 1 Gbit/s."""
+    """Four nodes of 32 declared CPUs behind links of 1 Gbit/s, as `up` makes them."""
     with _up(tmp_path_factory.mktemp("hpml")) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
-def wide(tmp_path_factory):
-    """Four nodes that declare CPUs enough for every job script as it stands."""
-    with _up(tmp_path_factory.mktemp("hpml"), "--cpus", "32") as cluster:
         yield cluster
 
 

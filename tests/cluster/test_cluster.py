@@ -14,6 +14,7 @@ import pytest
 
 from hpml.cluster.subnet import interface
 from hpml.network.veth import bucket
+from hpml.paths import CHECKOUT
 
 from ..waiting import until
 
@@ -49,6 +50,37 @@ def test_a_batch_job_starts_processes_on_all_of_its_nodes(cluster):
     assert cluster.end_of(job) == "COMPLETED"
     hosts = (cluster.home / f"job-{job}.out").read_text().split()
     assert Counter(hosts) == dict.fromkeys(NODES, 2)
+
+
+SCRIPTS = sorted((CHECKOUT / "slurm").glob("*.slurm"))
+
+
+def refused(cluster, *options: str) -> list[Path]:
+    """The job scripts that sbatch would not take as they stand."""
+    taken = {
+        script: cluster.run("sbatch", "--test-only", *options, str(script)).returncode == 0
+        for script in SCRIPTS
+    }
+    return [script for script, well in taken.items() if not well]
+
+
+def test_every_job_script_is_taken_as_it_stands_but_those_for_gpus(cluster):
+    assert refused(cluster) == [script for script in SCRIPTS if script.stem.endswith("_gpu")]
+
+
+def test_make_believe_gpus_are_given_out_and_scripts_for_gpus_are_taken(spare):
+    assert spare.hpml("cluster", "up", "--nodes=2", "--gpus=4").returncode == 0
+    assert refused(spare, "--nodes=1") == []
+    seen = spare.output(
+        *"srun --nodes=2 --ntasks-per-node=2 --gpus-per-task=1".split(),
+        *("printenv", "CUDA_VISIBLE_DEVICES"),
+    )
+    assert sorted(seen) == ["0", "0", "1", "1"]
+    words = "submit 06 --dry-run --job".split()
+    assert (
+        "after --, give the program --device cpu" in spare.hpml(*words, "several_nodes_gpu").stdout
+    )
+    assert "make-believe" not in spare.hpml(*words, "several_nodes").stdout
 
 
 def test_every_node_has_a_tmp_and_shared_memory_of_its_own(cluster):
@@ -129,10 +161,10 @@ def test_a_second_up_changes_nothing_and_another_shape_is_refused(cluster):
     before = cluster.pid("head")
     done = cluster.hpml("cluster", "up")
     assert done.returncode == 0
-    assert done.stdout.startswith("The cluster is up already: 4 nodes, 2 CPUs each")
+    assert done.stdout.startswith("The cluster is up already: 4 nodes, 32 CPUs each")
     done = cluster.hpml("cluster", "up", "--nodes", "3")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "a cluster of --nodes 4 --cpus 2 --link 1gbit is up" in done.stderr
+    assert "a cluster of --nodes 4 --cpus 32 --link 1gbit is up" in done.stderr
     assert cluster.pid("head") == before
     assert cluster.hpml("cluster", "status").returncode == 0
 

@@ -91,20 +91,27 @@ def test_what_cannot_be_chosen_is_refused_with_the_names_there_are():
     ],
 )
 def test_on_small_virtual_nodes_ranks_get_fewer_cores_and_then_there_are_fewer(cpus, options):
-    assert fitting_options(ONE, Shape(4, cpus), [], None) == options
+    assert fitting_options(ONE, Shape(4, cpus), [], None, 64) == options
+
+
+@pytest.mark.parametrize(
+    ("cores", "options"), [(16, []), (9, ["--cpus-per-task=2"]), (2, ["--cpus-per-task=1"])]
+)
+def test_on_a_small_machine_ranks_have_fewer_threads_and_are_as_many(cores, options):
+    assert fitting_options(ONE, Shape(4, 16), [], None, cores) == options
 
 
 @pytest.mark.parametrize("given", ["-c2", "--cpus-per-task=2", "--ntasks=2", "-n", "-n4"])
 def test_given_numbers_are_obeyed(given):
-    assert fitting_options(ONE, Shape(4, 2), ["--time=5", given], None) == []
+    assert fitting_options(ONE, Shape(4, 2), ["--time=5", given], None, 2) == []
 
 
 def test_more_nodes_than_there_are_is_a_user_error():
-    assert fitting_options(SEVERAL, Shape(2, 16), [], 2) == []
+    assert fitting_options(SEVERAL, Shape(2, 16), [], 2, 16) == []
     with pytest.raises(UserError, match="3 nodes are wanted, and the cluster has 2"):
-        fitting_options(SEVERAL, Shape(2, 16), [], 3)
+        fitting_options(SEVERAL, Shape(2, 16), [], 3, 16)
     with pytest.raises(UserError, match="2 nodes are wanted, and the cluster has 1"):
-        fitting_options(SEVERAL, Shape(1, 16), [], None)
+        fitting_options(SEVERAL, Shape(1, 16), [], None, 16)
 
 
 @pytest.fixture

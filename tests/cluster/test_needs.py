@@ -5,6 +5,7 @@ import pytest
 
 from hpml.cluster import lifecycle, needs
 from hpml.cluster.folder import folder
+from hpml.cluster.shape import Shape
 from hpml.errors import UserError
 
 
@@ -45,7 +46,7 @@ def test_missing_programs_are_named_with_their_packages(programs):
 def test_without_root_the_command_to_use_is_named(programs, ordinary_user):
     programs(**dict.fromkeys(needs.PACKAGES, ""))
     with pytest.raises(UserError) as refused:
-        lifecycle.up()
+        lifecycle.up(Shape(nodes=3))
     home = os.environ["HPML_HOME"]
     command = f"sudo env HPML_HOME={home} {sys.executable} -m hpml cluster up --nodes 3"
     assert str(refused.value).endswith(f" takes root: {command}")

@@ -2,11 +2,13 @@
 
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
 from hpml.cluster import queue
 from hpml.cluster.folder import folder
+from hpml.cluster.shape import Shape
 from hpml.errors import UserError
 
 # Each call of squeue takes the next file of its answers; the last one is given again and again.
@@ -128,7 +130,9 @@ def test_what_sbatch_refuses_is_a_user_error_in_its_words(slurm, tmp_path):
 def test_gpus_are_seen_where_a_node_has_some(slurm):
     assert not slurm(sinfo="printf '(null)\\n'").gpus()
     assert slurm(sinfo="printf '(null)\\ngpu:a100:4(S:0-1)\\n'").gpus()
-    assert slurm(sinfo="printf 'shard:8,gpu:4\\n'").gpus()
+    has_four = slurm(sinfo="printf 'shard:8,gpu:4\\n'")
+    assert has_four.gpus()
+    assert not replace(has_four, shape=Shape(gpus=4)).gpus()  # what ours declare is not there
 
 
 def test_without_any_slurm_the_remedy_is_named(slurm):

@@ -80,10 +80,10 @@ def recorded(cluster, asked: list[str], step: list[str] | None) -> list[dict[str
         ),
     ],
 )
-def test_a_recording_is_what_slurm_sets_for_the_tasks(wide, name, asked, step, hosts):
+def test_a_recording_is_what_slurm_sets_for_the_tasks(cluster, name, asked, step, hosts):
     committed = COMMITTED[name]
     renamed = dict(zip(committed["hosts"], hosts, strict=True))
-    tasks = recorded(wide, asked, step)
+    tasks = recorded(cluster, asked, step)
     assert len(tasks) == len(committed["tasks"])
     for task, own in zip(tasks, committed["tasks"], strict=True):
         for key, value in (committed["shared"] | own).items():
@@ -96,13 +96,13 @@ def test_a_recording_is_what_slurm_sets_for_the_tasks(wide, name, asked, step, h
 
 
 @pytest.mark.parametrize("name", COMMITTED)
-def test_a_recorded_host_list_is_how_slurm_abbreviates_those_hosts(wide, name):
+def test_a_recorded_host_list_is_how_slurm_abbreviates_those_hosts(cluster, name):
     shared = COMMITTED[name]["shared"]
     for key in ("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"):
         if key in shared:
-            hosts = wide.output("scontrol", "show", "hostnames", shared[key])
+            hosts = cluster.output("scontrol", "show", "hostnames", shared[key])
             assert set(COMMITTED[name]["hosts"]) <= set(hosts)
-            listed = wide.output("scontrol", "show", "hostlistsorted", ",".join(hosts))
+            listed = cluster.output("scontrol", "show", "hostlistsorted", ",".join(hosts))
             assert listed == [shared[key]]
     if "SLURM_STEP_NODELIST" in shared:
         assert hosts == COMMITTED[name]["hosts"]

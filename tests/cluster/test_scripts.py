@@ -64,9 +64,9 @@ def test_each_script_without_gpus_is_run_here():
 
 
 @pytest.mark.parametrize("nodes", [1, 4])
-def test_hello_prints_where_each_rank_runs_and_their_sum(wide, nodes):
+def test_hello_prints_where_each_rank_runs_and_their_sum(cluster, nodes):
     asked = [f"--nodes={nodes}"] if nodes != 1 else []
-    _, log = ended(wide, *asked, "slurm/00_hello.slurm")
+    _, log = ended(cluster, *asked, "slurm/00_hello.slurm")
     where = dict(re.findall(r"^rank (\d+) of \d+ on (\w+): \d+ core", log, re.M))
     ranks = 2 * nodes
     assert sorted(where, key=int) == [str(rank) for rank in range(ranks)]
@@ -83,19 +83,19 @@ def test_hello_prints_where_each_rank_runs_and_their_sum(wide, nodes):
         ("06_several_nodes", [], 4),
     ],
 )
-def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks):
-    job, log = ended(wide, *asked, f"slurm/{script}.slurm", *SHORT.split())
+def test_training_leaves_its_history_and_a_checkpoint(cluster, script, asked, ranks):
+    job, log = ended(cluster, *asked, f"slurm/{script}.slurm", *SHORT.split())
     assert f"{ranks} ranks × 1 thread, cpu" in log
-    left = wide.project() / "build/jobs" / job
+    left = cluster.project() / "build/jobs" / job
     history = read_history(left / "history.json")
     assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
     assert (left / "checkpoint.pt").exists()
 
 
-def test_a_profiled_run_leaves_traces_of_two_nodes_in_one_folder_and_nothing_on_the_nodes(wide):
-    job, log = ended(wide, "slurm/03_profile.slurm", *SHORT.split(), "--samples", "800")
+def test_a_profiled_run_leaves_traces_of_two_nodes_in_one_folder_and_nothing_on_the_nodes(cluster):
+    job, log = ended(cluster, "slurm/03_profile.slurm", *SHORT.split(), "--samples", "800")
     assert "4 ranks × 1 thread, cpu" in log
-    left = wide.project() / "build/jobs" / job
+    left = cluster.project() / "build/jobs" / job
     assert read_history(left / "history.json").world_size == 4
     assert sorted(path.name for path in (left / "traces").glob("*.pt.trace.json.gz")) == [
         "rank0.pt.trace.json.gz",
@@ -106,7 +106,7 @@ def test_a_profiled_run_leaves_traces_of_two_nodes_in_one_folder_and_nothing_on_
         assert (trace.rank, trace.world_size, len(trace.steps)) == (rank, 4, 3)
         assert shares(trace).step > 0
     for node in ("n1", "n2"):
-        there = wide.hpml("cluster", "exec", node, "--", "ls", "/tmp")
+        there = cluster.hpml("cluster", "exec", node, "--", "ls", "/tmp")
         assert "hpml-profile-" not in there.stdout
 
 
@@ -114,11 +114,11 @@ def test_a_profiled_run_leaves_traces_of_two_nodes_in_one_folder_and_nothing_on_
     ("script", "copies"), [("07_fsdp", 4), ("07_tensor", 2), ("07_pipeline", 2)]
 )
 def test_a_transformer_that_ranks_share_leaves_its_history_and_a_sharded_checkpoint(
-    wide, script, copies
+    cluster, script, copies
 ):
-    job, log = ended(wide, f"slurm/{script}.slurm", *SHORT_VIT.split())
+    job, log = ended(cluster, f"slurm/{script}.slurm", *SHORT_VIT.split())
     assert "4 ranks × 1 thread, cpu" in log
-    left = wide.project() / "build/jobs" / job
+    left = cluster.project() / "build/jobs" / job
     history = read_history(left / "history.json")
     assert (history.world_size, history.stopped, len(history.epochs)) == (4, False, 1)
     saved = checkpoint.load(left)
@@ -126,12 +126,12 @@ def test_a_transformer_that_ranks_share_leaves_its_history_and_a_sharded_checkpo
     assert saved["run"]["step"] == 25 * copies
 
 
-def test_ranks_that_are_dealt_out_to_nodes_are_stages_on_different_nodes(wide):
+def test_ranks_that_are_dealt_out_to_nodes_are_stages_on_different_nodes(cluster):
     """As 07_pipeline.slurm asks for them: ranks 0 and 1 are the stages of one copy."""
     (asked,) = re.findall(
         r"^#SBATCH (--distribution=\S+)", (CHECKOUT / "slurm/07_pipeline.slurm").read_text(), re.M
     )
-    _, log = ended(wide, "--nodes=2", asked, "slurm/00_hello.slurm")
+    _, log = ended(cluster, "--nodes=2", asked, "slurm/00_hello.slurm")
     where = dict(re.findall(r"^rank (\d+) of \d+ on (\w+): \d+ core", log, re.M))
     assert where["0"] == where["2"] != where["1"] == where["3"]
 
@@ -145,14 +145,14 @@ def test_ranks_that_are_dealt_out_to_nodes_are_stages_on_different_nodes(wide):
         ("05_srun", [], 4),
     ],
 )
-def test_horovod_trains_whoever_starts_its_ranks(wide, request, script, asked, ranks):
+def test_horovod_trains_whoever_starts_its_ranks(cluster, request, script, asked, ranks):
     if why := flavour.missing("horovod"):
         pytest.skip(why)
     if script == "05_mpirun":
         request.getfixturevalue("horovod_over_mpi")
-    job, log = ended(wide, *asked, f"slurm/{script}.slurm", *SHORT.split())
+    job, log = ended(cluster, *asked, f"slurm/{script}.slurm", *SHORT.split())
     assert f"{ranks} ranks × 1 thread, cpu" in log
-    history = read_history(wide.project() / "build/jobs" / job / "history.json")
+    history = read_history(cluster.project() / "build/jobs" / job / "history.json")
     assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
 
 
@@ -160,13 +160,13 @@ def test_horovod_trains_whoever_starts_its_ranks(wide, request, script, asked, r
     ("asked", "shape"),
     [([], "4 ranks, 1 on each node"), (["--nodes=2", "--ntasks-per-node=2"], "2 on each node")],
 )
-def test_the_study_of_all_reduce_leaves_a_table_and_a_figure(wide, asked, shape):
+def test_the_study_of_all_reduce_leaves_a_table_and_a_figure(cluster, asked, shape):
     short = ["--sizes", "4,10000", "--repeats", "2"]
-    job, log = ended(wide, *asked, "slurm/01_allreduce.slurm", *short)
+    job, log = ended(cluster, *asked, "slurm/01_allreduce.slurm", *short)
     assert shape in log
     assert "between nodes: α = " in log
     assert ("within a node: α = " in log) == bool(asked)
-    left = wide.project() / "build/jobs" / job
+    left = cluster.project() / "build/jobs" / job
     with (left / "all_reduce.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["algorithm"], row["bytes"]) for row in rows] == [
@@ -175,14 +175,14 @@ def test_the_study_of_all_reduce_leaves_a_table_and_a_figure(wide, asked, shape)
     assert (left / "all_reduce.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_eager_against_compiled_leaves_a_table_and_a_figure(wide):
+def test_eager_against_compiled_leaves_a_table_and_a_figure(cluster):
     # aot_eager captures the graph and compiles nothing, which takes a minute on two busy cores.
     short = "--batches 2,4 --widths 8 --rounds 1 --backend aot_eager --threads 1"
-    job, log = ended(wide, "slurm/04_eager_compiled.slurm", *short.split())
+    job, log = ended(cluster, "slurm/04_eager_compiled.slurm", *short.split())
     assert re.findall(r"^batch +(\d+), (\S+) .* times eager; first step", log, re.M) == [
         (batch, way) for batch in ("2", "4") for way in ("eager", "torch.compile")
     ]
-    left = wide.project() / "build/jobs" / job
+    left = cluster.project() / "build/jobs" / job
     with (left / "eager_compiled.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["batch"], row["way"]) for row in rows] == [
@@ -191,21 +191,21 @@ def test_eager_against_compiled_leaves_a_table_and_a_figure(wide):
     assert (left / "eager_compiled.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_predicted(wide):
+def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_predicted(cluster):
     # Four nodes share this machine's cores, so the ranks wait in place of computing.
     short = "--wait 0.001 --batch 4 --steps 2 --widths 8,8,8 --threads 1"
-    first, log = ended(wide, "--ntasks-per-node=1", "slurm/08_scaling.slurm", *short.split())
+    first, log = ended(cluster, "--ntasks-per-node=1", "slurm/08_scaling.slurm", *short.split())
     assert "1 rank on 1 node: " in log
     others = re.findall(
         r"^job (\d+) has (\d) nodes, and begins when job (\d+) has ended$", log, re.M
     )
     assert [(nodes, before) for _, nodes, before in others] == [("2", first), ("4", others[0][0])]
-    logs = [log_of(wide, job) for job, _, _ in others]
+    logs = [log_of(cluster, job) for job, _, _ in others]
     assert "2 ranks on 2 nodes: " in logs[0]
     assert "4 ranks are predicted: " in logs[0]
     assert "4 ranks on 4 nodes: " in logs[1]
     assert "4 ranks were predicted: " in logs[1]
-    left = wide.project() / "build/jobs" / first
+    left = cluster.project() / "build/jobs" / first
     with (left / "scaling.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["nodes"], row["ranks"], row["use"]) for row in rows] == [
@@ -216,22 +216,24 @@ def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_predicted(wid
     assert (left / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_larger_job_of_a_study_starts_where_one_fails(wide):
-    first = wide.submit("--ntasks-per-node=1", "slurm/08_scaling.slurm", "2", "--batch", "none")
+def test_no_larger_job_of_a_study_starts_where_one_fails(cluster):
+    first = cluster.submit("--ntasks-per-node=1", "slurm/08_scaling.slurm", "2", "--batch", "none")
     left = ("squeue", "--noheader", "--name=scaling")
-    until(lambda: not wide.output(*left), "the end of the study")
-    log = (wide.project() / f"slurm-scaling-{first}.out").read_text()
+    until(lambda: not cluster.output(*left), "the end of the study")
+    log = (cluster.project() / f"slurm-scaling-{first}.out").read_text()
     assert "--batch" in log
     (second,) = re.findall(r"^job (\d+) has 2 nodes", log, re.M)
-    assert not (wide.project() / f"slurm-scaling-{second}.out").exists()
+    assert not (cluster.project() / f"slurm-scaling-{second}.out").exists()
 
 
 @pytest.mark.parametrize("script", GPU)
-def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide, script, tmp_path):
+def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(
+    cluster, script, tmp_path
+):
     shutil.copytree(CHECKOUT / "slurm", tmp_path / "slurm")
     submit = 'source slurm/site.sh && submit --test-only "$@" 2>&1'
     words = ["bash", "-c", f"cd {tmp_path} && {submit}", "submit", f"slurm/{script}"]
-    refused = wide.run(*words)
+    refused = cluster.run(*words)
     assert refused.returncode != 0
     assert "generic resource" in refused.stdout
 
@@ -239,7 +241,7 @@ def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide
     text, count = re.subn(r"(?m)^gpus_per_node= ", "gpus_per_node=0 ", site.read_text())
     site.write_text(text)
     assert count == 1
-    (line,) = wide.output(*words)
+    (line,) = cluster.output(*words)
     one_process = script == "04_eager_compiled_gpu.slurm"
     one_node = ("05_horovodrun_gpu.slurm", "08_scaling_gpu.slurm")
     many = 1 if one_process or script in one_node else 2

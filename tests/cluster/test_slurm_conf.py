@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 from hpml.cluster.shape import Shape
-from hpml.cluster.slurm_conf import cgroup_conf, slurm_conf
+from hpml.cluster.slurm_conf import cgroup_conf, gres_conf, slurm_conf
 from hpml.cluster.subnet import Subnet
 
 CONF = slurm_conf(Path("/p/cluster"), Shape(3, 16), Subnet("10.1.2.0/24"), 32768)
@@ -25,6 +25,16 @@ def test_nodes_have_the_cpus_that_were_asked_for_whatever_the_machine_has():
     assert "CoresPerSocket=16 " in CONF
     assert CONF.splitlines().count("SlurmdParameters=config_overrides") == 1
     assert setting("DefMemPerCPU") == "2048"
+
+
+def test_gpus_are_declared_each_with_a_file_or_not_at_all():
+    shape = Shape(3, 16, gpus=2)
+    conf = slurm_conf(Path("/p/cluster"), shape, Subnet("10.1.2.0/24"), 32768)
+    assert "GresTypes=gpu\nNodeName=DEFAULT " in conf
+    assert " RealMemory=32768 Gres=gpu:2\n" in conf
+    assert gres_conf(shape) == "Name=gpu File=/tmp/gpu0\nName=gpu File=/tmp/gpu1\n"
+    assert "gpu" not in CONF
+    assert gres_conf(Shape(3, 16)) == ""
 
 
 def test_tasks_are_bound_only_where_they_are_asked_to_be():

@@ -36,44 +36,44 @@ def copies(cluster, job: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def overdue(wide) -> str:
+def overdue(cluster) -> str:
     """A job with a time limit of a minute, the shortest; it runs beside the other tests."""
-    return submitted(wide, "--time=1", *ALONE, "slurm/02_staging.slurm", *LONG.split())
+    return submitted(cluster, "--time=1", *ALONE, "slurm/02_staging.slurm", *LONG.split())
 
 
-def test_the_nodes_have_the_images_while_ranks_train_on_them(wide, overdue):
-    staged(wide, overdue)
-    assert {name for name in copies(wide, overdue) if not name.endswith(".lock")} == {
+def test_the_nodes_have_the_images_while_ranks_train_on_them(cluster, overdue):
+    staged(cluster, overdue)
+    assert {name for name in copies(cluster, overdue) if not name.endswith(".lock")} == {
         f"n1: hpml-{overdue}",
         f"n2: hpml-{overdue}",
     }
 
 
-def test_a_job_that_ends_well_leaves_none(wide):
-    job = submitted(wide, "slurm/02_staging.slurm", *SHORT.split())
-    assert wide.end_of(job) == "COMPLETED", wide.log_of(job)
-    text = wide.log_of(job)
+def test_a_job_that_ends_well_leaves_none(cluster):
+    job = submitted(cluster, "slurm/02_staging.slurm", *SHORT.split())
+    assert cluster.end_of(job) == "COMPLETED", cluster.log_of(job)
+    text = cluster.log_of(job)
     assert "4 ranks × 1 thread, cpu" in text
     assert sorted(re.findall(r"^(n\d): \d+ MB staged to", text, re.M)) == ["n1", "n2"]
-    assert copies(wide, job) == []
-    assert (wide.project() / "build/jobs" / job / "history.json").is_file()
+    assert copies(cluster, job) == []
+    assert (cluster.project() / "build/jobs" / job / "history.json").is_file()
 
 
-def test_a_job_that_fails_leaves_none(wide):
-    job = submitted(wide, *ALONE, "slurm/02_staging.slurm", "--no-such-option")
-    assert wide.end_of(job) == "FAILED"
-    assert "no-such-option" in wide.log_of(job)
-    assert copies(wide, job) == []
+def test_a_job_that_fails_leaves_none(cluster):
+    job = submitted(cluster, *ALONE, "slurm/02_staging.slurm", "--no-such-option")
+    assert cluster.end_of(job) == "FAILED"
+    assert "no-such-option" in cluster.log_of(job)
+    assert copies(cluster, job) == []
 
 
-def test_a_job_that_is_cancelled_leaves_none(wide):
-    job = submitted(wide, *ALONE, "slurm/02_staging.slurm", *LONG.split())
-    staged(wide, job)
-    wide.output("scancel", job)
-    assert wide.end_of(job) == "CANCELLED"
-    until(lambda: copies(wide, job) == [], "no copy to be left")
+def test_a_job_that_is_cancelled_leaves_none(cluster):
+    job = submitted(cluster, *ALONE, "slurm/02_staging.slurm", *LONG.split())
+    staged(cluster, job)
+    cluster.output("scancel", job)
+    assert cluster.end_of(job) == "CANCELLED"
+    until(lambda: copies(cluster, job) == [], "no copy to be left")
 
 
-def test_a_job_that_meets_its_time_limit_leaves_none(wide, overdue):
-    assert wide.end_of(overdue) == "TIMEOUT"
-    until(lambda: copies(wide, overdue) == [], "no copy to be left")
+def test_a_job_that_meets_its_time_limit_leaves_none(cluster, overdue):
+    assert cluster.end_of(overdue) == "TIMEOUT"
+    until(lambda: copies(cluster, overdue) == [], "no copy to be left")

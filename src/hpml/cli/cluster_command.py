@@ -31,6 +31,10 @@ def up(
         int, typer.Option(help="CPUs that each declares, whatever there are.")
     ] = Shape.cpus,
     link: Annotated[str, typer.Option(help="The rate of each node's link: 100mbit.")] = Shape.link,
+    gpus: Annotated[
+        int,
+        typer.Option(help="GPUs that each declares and does not have: to rehearse _gpu scripts."),
+    ] = Shape.gpus,
 ) -> int:
     """Bring a cluster up: each node with a name, an address, a /tmp and a network link of its own.
 
@@ -42,12 +46,12 @@ def up(
     from hpml.cluster.needs import other_slurm
 
     started = time.monotonic()
-    shape = cluster.Shape(nodes, cpus, link)
+    shape = cluster.Shape(nodes, cpus, link, gpus)
     shape.check()
     if other := other_slurm():
         typer.echo(f"This machine has a SLURM of its own, {other}: it is used, and left alone.")
         return DONE
-    new = cluster.up(nodes, cpus, link)
+    new = cluster.up(shape)
     seconds = f" after {time.monotonic() - started:.1f} s" if new else " already"
     typer.echo(f"The cluster is up{seconds}: {shape}.\n{USE_IT}")
     return DONE

@@ -36,6 +36,7 @@ def submit(
     """
     from hpml.cluster import job_script, queue
     from hpml.course import schedule
+    from hpml.machine.resources import usable_cores
 
     if nodes is not None and nodes < 1:
         raise UserError(f"--nodes {nodes}: give 1 or more")
@@ -60,9 +61,12 @@ def submit(
     )
     fitting = []
     if slurm is not None and slurm.shape is not None:
-        fitting = job_script.fitting_options(script, slurm.shape, for_sbatch, nodes)
+        cores = max(1, int(usable_cores()))
+        fitting = job_script.fitting_options(script, slurm.shape, for_sbatch, nodes, cores)
         if fitting:
-            typer.echo(f"{' '.join(fitting)}: the nodes here have {slurm.shape.cpus} CPUs each")
+            typer.echo(f"{' '.join(fitting)}: all nodes share the {cores} cores of this machine")
+        if script.gpus and slurm.shape.gpus:
+            typer.echo("The GPUs here are make-believe: after --, give the program --device cpu.")
     asked = [f"--nodes={nodes}"] if nodes is not None else []
     words = job_script.sbatch_command(script, [*asked, *fitting, *for_sbatch], arguments)
     settings = job_script.site_settings(script, course.root)

@@ -28,7 +28,7 @@ from hpml.cluster import kernel
 from hpml.cluster.folder import Folder
 from hpml.cluster.process import write_pid_file
 from hpml.cluster.shape import HEAD, Shape
-from hpml.cluster.slurm_conf import CONTROLLER_PORT, SPOOL
+from hpml.cluster.slurm_conf import CONTROLLER_PORT, GPU, SPOOL
 from hpml.cluster.subnet import HEAD_ADDRESS, LOGIN_ADDRESS, Subnet, addresses, interface
 from hpml.network import veth
 
@@ -140,6 +140,10 @@ def _become_node(
     os.setsid()
     write_pid_file(folder.pid_file(name), outside)
     os.mkdir(SPOOL, 0o755)
+    for number in range(shape.gpus):
+        file = Path(f"{GPU}{number}")
+        file.touch()
+        kernel.bind("/dev/null", file)  # slurmd wants a device
     _wait_for("slurmctld", lambda: _listens(where[HEAD]))
     _start(folder, outside, f"{name}.slurmd", ["slurmd", "-D"], folder.log(name))
     while True:

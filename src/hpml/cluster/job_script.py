@@ -92,13 +92,13 @@ def choose(
 
 
 def fitting_options(
-    script: JobScript, shape: Shape, given: Sequence[str], nodes: int | None
+    script: JobScript, shape: Shape, given: Sequence[str], nodes: int | None, cores: int
 ) -> list[str]:
     """sbatch options that make the script fit a virtual cluster's nodes, beside those `given`.
 
-    A job script asks for a real node's cores; on smaller nodes each rank gets fewer, and where even
-    one each is too many, there are fewer ranks. Raises UserError where there are too
-    few nodes for `nodes`, or for the script.
+    A job script asks for a real node's cores. On a machine of `cores` each rank gets fewer, since
+    each is a thread of its; and where nodes declare too few for one each, there are fewer ranks.
+    Raises UserError where there are too few nodes for `nodes`, or for the script.
     """
     wanted = nodes or script.nodes
     if wanted > shape.nodes:
@@ -113,8 +113,8 @@ def fitting_options(
     if tasks > shape.cpus:
         tasks = shape.cpus
         options.append(f"--ntasks-per-node={tasks}")
-    if tasks * script.cpus_per_task > shape.cpus:
-        options.append(f"--cpus-per-task={shape.cpus // tasks}")
+    if tasks * script.cpus_per_task > (most := min(shape.cpus, max(cores, tasks))):
+        options.append(f"--cpus-per-task={most // tasks}")
     return options
 
 

@@ -15,20 +15,19 @@ from hpml.cluster.health import health
 from hpml.cluster.nodes import nodes
 from hpml.cluster.process import read_pid_file
 from hpml.cluster.shape import HEAD, Shape
-from hpml.cluster.slurm_conf import cgroup_conf, slurm_conf
+from hpml.cluster.slurm_conf import cgroup_conf, gres_conf, slurm_conf
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT, home
 
 PATIENCE = 60.0  # seconds until every node is ready; 64 nodes on 2 cores take about half of it
 
 
-def up(nodes: int = 4, cpus: int = 2, link: str = "1gbit") -> bool:
+def up(shape: Shape) -> bool:
     """Bring up a cluster of that shape; False where this very one was up already.
 
     Raises UserError where it cannot be brought up, and where a cluster of another shape or a broken
     one is in its place.
     """
-    shape = Shape(nodes, cpus, link)
     shape.check()
     needs.need_linux()
     if folder().path.exists() and not folder().failed.exists():
@@ -91,6 +90,7 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
     folder.hosts.write_text(subnet.hosts_file(network, shape, socket.gethostname()))
     memory = shape.memory(usable_memory())
     folder.slurm_conf.write_text(slurm_conf(folder.path, shape, network, memory))
+    (folder.path / "gres.conf").write_text(gres_conf(shape))
     (folder.path / "cgroup.conf").write_text(cgroup_conf(needs.slurm_version()))
     folder.jobs.touch(mode=0o644)  # SLURM would let only root read it
     key = folder.munge / "key-file"

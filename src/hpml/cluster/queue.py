@@ -53,7 +53,9 @@ class Slurm:
         )
 
     def gpus(self) -> bool:
-        """Whether any node has GPUs."""
+        """Whether any node has GPUs. Ours have none, whatever they declare."""
+        if self.shape is not None:
+            return False
         done = self.run("sinfo", "--noheader", "--format=%G")
         return any(line.startswith("gpu") for line in re.split(r"[\n,]", done.stdout))
 

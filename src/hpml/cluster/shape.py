@@ -5,7 +5,7 @@ from typing import Any
 
 from hpml.errors import UserError
 
-MOST_NODES, MOST_CPUS = 64, 256
+MOST_NODES, MOST_CPUS, MOST_GPUS = 64, 256, 16
 MIB_PER_CPU = 2048  # what the course's job scripts ask for at most
 
 HEAD = "head"  # the node that SLURM's controller runs on
@@ -13,11 +13,16 @@ HEAD = "head"  # the node that SLURM's controller runs on
 
 @dataclass(frozen=True)
 class Shape:
-    """A cluster's nodes: their number, the CPUs that each declares, and the rate of its link."""
+    """A cluster's nodes: their number, what each declares to have, and the rate of its link.
+
+    CPUs and GPUs are only declared. With the default every job script of the course is accepted as
+    it stands, but those that ask for GPUs.
+    """
 
     nodes: int = 4
-    cpus: int = 2
+    cpus: int = 32
     link: str = "1gbit"
+    gpus: int = 0
 
     def check(self) -> None:
         """Raises UserError, in one line, for a shape that no cluster here can have."""
@@ -25,6 +30,8 @@ class Shape:
             raise UserError(f"--nodes {self.nodes}: give a number from 1 to {MOST_NODES}")
         if not 1 <= self.cpus <= MOST_CPUS:
             raise UserError(f"--cpus {self.cpus}: give a number from 1 to {MOST_CPUS}")
+        if not 0 <= self.gpus <= MOST_GPUS:
+            raise UserError(f"--gpus {self.gpus}: give a number from 0 to {MOST_GPUS}")
         if "=" in self.link:
             raise UserError(f"link {self.link!r}: all nodes have the same rate: give one, as 1gbit")
         from hpml.network import link
@@ -63,9 +70,11 @@ class Shape:
 
     def options(self) -> str:
         """As options of the command line."""
-        return f"--nodes {self.nodes} --cpus {self.cpus} --link {self.link}"
+        gpus = f" --gpus {self.gpus}" if self.gpus else ""
+        return f"--nodes {self.nodes} --cpus {self.cpus} --link {self.link}{gpus}"
 
     def __str__(self) -> str:
         nodes = f"{self.nodes} node{'s' * (self.nodes > 1)}"
         cpus = f"{self.cpus} CPU{'s' * (self.cpus > 1)}"
-        return f"{nodes}, {cpus} each, links of {self.link}"
+        gpus = f" and {self.gpus} make-believe GPU{'s' * (self.gpus > 1)}" if self.gpus else ""
+        return f"{nodes}, {cpus}{gpus} each, links of {self.link}"

@@ -7,6 +7,7 @@ from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.subnet import Subnet, addresses
 
 CONTROLLER_PORT = 6817  # on the head's own address, where no other program listens
+GPU = "/tmp/gpu"  # and its number
 SPOOL = "/tmp/slurmd"  # each node has its own /tmp; sockets lie here, whose paths must be short
 
 
@@ -14,6 +15,7 @@ def slurm_conf(folder: Path, shape: Shape, subnet: Subnet, memory: int) -> str:
     """slurm.conf of a cluster that keeps its files in `folder`; nodes of `memory` MiB each."""
     where = addresses(subnet, shape)
     per_cpu = memory // shape.cpus
+    types, gres = ("GresTypes=gpu\n", f" Gres=gpu:{shape.gpus}") if shape.gpus else ("", "")
     nodes = "\n".join(
         f"NodeName={name} NodeHostname={name} NodeAddr={where[name]} State=UNKNOWN"
         for name in shape.names
@@ -75,11 +77,21 @@ MinJobAge=3600
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/jobs.txt
 
-NodeName=DEFAULT CPUs={shape.cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={shape.cpus} \
-ThreadsPerCore=1 RealMemory={memory}
+{types}NodeName=DEFAULT CPUs={shape.cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={shape.cpus} \
+ThreadsPerCore=1 RealMemory={memory}{gres}
 {nodes}
 PartitionName=course Nodes={shape.host_list} Default=YES MaxTime=INFINITE State=UP
 """
+
+
+def gres_conf(shape: Shape) -> str:
+    """gres.conf: GPUs that do not exist, numbered by files that do.
+
+    slurmd gives a job CUDA_VISIBLE_DEVICES where each GPU has a file. It does not open them.
+    """
+    if not shape.gpus:
+        return ""
+    return "".join(f"Name=gpu File={GPU}{number}\n" for number in range(shape.gpus))
 
 
 def cgroup_conf(version: tuple[int, ...]) -> str:

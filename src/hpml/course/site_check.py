@@ -110,7 +110,8 @@ def _refusal(site: Site, script: JobScript) -> str:
     options = ["--test-only"]
     if site.slurm.shape is not None:
         try:
-            options += job_script.fitting_options(script, site.slurm.shape, (), None)
+            shape = site.slurm.shape
+            options += job_script.fitting_options(script, shape, (), None, shape.cpus)
         except UserError as error:
             return str(error)
     words = job_script.sbatch_command(script, options, ())

@@ -15,7 +15,7 @@ from hpml.ranks import launch
 LIMIT = 10.0  # seconds
 SOCKETS, CORES, THREADS = 2, 8, 2
 GPUS, RESERVED = [1, 0, 1, 0], [0]
-# For the two CPUs of a node of our own SLURM: the plan is then none that SLURM would make unasked
+# For two CPUs, as a machine has that runs our own SLURM: the plan is then none that SLURM would make unasked
 SWAPPED = [1, 0]
 
 
@@ -52,7 +52,7 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
 def binding_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: the answer's plan for a node of 16 cores, 4 GPUs and a reserved core.
 
-    Where our own SLURM is up, on nodes of two CPUs, it runs two ranks by the answer's own plan for
+    Where our own SLURM is up, on a machine of two CPUs, it runs two ranks by the answer's own plan for
     two CPUs with GPUs in the other order, and the answer's options for that.
     Raises ValueError where the answer returned no plan.
     """
@@ -86,7 +86,7 @@ def drawn(plan: list[list[int]], bound: str = "") -> Picture:
 def bound_by_slurm(plan: list[list[int]], options: list[str]) -> str:
     """What two ranks were bound to with the options for a plan of the node `pair()`, in words.
 
-    "" where our own cluster is not up, or its nodes declare other CPUs than this machine's.
+    "" where our own cluster is not up, or this machine has not two CPUs.
     """
     from hpml.cluster import queue  # imported only where a SLURM is looked for
 
@@ -94,7 +94,7 @@ def bound_by_slurm(plan: list[list[int]], options: list[str]) -> str:
         return ""
     try:
         slurm = queue.find()
-        if slurm.shape is None or slurm.shape.cpus != len(read().cpus) or slurm.shape.cpus != 2:
+        if slurm.shape is None or slurm.shape.cpus < 2 or len(read().cpus) != 2:
             return ""
         job = ["salloc", "--quiet", "--immediate=5", "--exclusive", "--nodes=1", "--time=1"]
         step = ["srun", *options, "--label", "grep", "Cpus_allowed_list", "/proc/self/status"]
