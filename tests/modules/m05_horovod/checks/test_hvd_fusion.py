@@ -50,6 +50,21 @@ def test_the_text_names_what_events_may_lack():
     assert "an `i` has no `pid`" in text
 
 
+def test_a_thread_has_a_name_too_in_one_timeline():
+    for seed in SEEDS:
+        *_, mpi, _ = [case for case in _timeline.planted(seed) if not case.cut]
+        named = [event for event in json.loads(mpi.text) if "name" in event.get("args", {})]
+        assert {event["name"] for event in named} == {"process_name", "thread_name"}
+        assert len(named) == 2 * len(mpi.tensors)
+
+
+def test_lines_taken_for_events_are_told_that_a_line_holds_many(problems):
+    empty = {"collectives": [], "negotiated": 0.0, "transferred": 0}
+    assert {problem.hint for problem in problems(3, [empty] * 9)} == {"lost"}
+    some = empty | {"negotiated": 1.0}
+    assert [problem.hint for problem in problems(3, [some] * 9)][:2] == ["libraries", "libraries"]
+
+
 def test_whole_timelines_are_json_and_cut_ones_are_not():
     for seed in SEEDS:
         for case in _timeline.planted(seed):

@@ -183,11 +183,19 @@ def hint_for_seconds(case: Planted, key: str, got: float) -> str:
     return "pairs"
 
 
+def nothing_read(value: Any) -> bool:
+    """Whether it found nothing: as an answer that takes each line for an event does."""
+    return isinstance(value, dict) and all(
+        got == [] if isinstance(got, list) else is_number(got) and got == 0
+        for got in map(value.get, KEYS)
+    )
+
+
 def judge_collectives(run: Run) -> Problem | None:
     for case, value in replies(run, cut=False):
         problem = malformed(value, "collectives")
         if problem := problem or wrong_collectives(case, value["collectives"]):
-            return problem
+            return replace(problem, hint="lost") if nothing_read(value) else problem
     return None
 
 
@@ -195,6 +203,8 @@ def judge_seconds(run: Run, key: str) -> Problem | None:
     for case, value in replies(run, cut=False):
         problem = malformed(value, key)
         if problem := problem or wrong_seconds(case, key, value[key]):
+            if nothing_read(value):
+                return replace(problem, hint="lost")
             groups = judge_collectives(run)
             if problem.hint == "pairs" and groups and groups.hint == "again":
                 return replace(problem, hint="again")
