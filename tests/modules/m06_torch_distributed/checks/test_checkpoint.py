@@ -115,6 +115,20 @@ def test_no_samples_those_of_a_later_epoch_and_one_batch_less_are_told(good):
     assert SAMPLES(resumed_with(good, batches[steps:])) is None
 
 
+def test_an_epoch_that_begins_where_the_resumed_one_did_is_told(good):
+    batches, steps = good.expected["batches"], good.expected["steps"]
+    per_epoch = LENGTH // BATCH
+    later = [*batches[steps : 2 * per_epoch], *batches[steps + per_epoch :]]
+    problem = SAMPLES(resumed_with(good, later))
+    assert problem.hint == "kept"
+    done = steps * BATCH % LENGTH
+    assert f"after {done} samples of epoch 1, as it should" in problem.message
+    assert f"then epoch 2 began after {done} of its samples" in problem.message
+    problem = SAMPLES(resumed_with(good, batches[steps : 2 * per_epoch]))
+    assert problem.hint == "kept"
+    assert "then no samples of epoch 2 were taken" in problem.message
+
+
 def test_places_are_found_in_any_epoch():
     order = [*torch.randperm(LENGTH).tolist(), *torch.randperm(LENGTH).tolist()]
     for start in (0, 5, LENGTH, LENGTH + 30):

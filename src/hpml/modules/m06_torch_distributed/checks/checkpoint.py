@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -83,6 +84,8 @@ def takes_what_is_left(run: Run) -> Problem | None:
                     return Problem(f"{seen} took the last batch again", "twice")
                 if got == batches[(step - 1) * BATCH // LENGTH * (LENGTH // BATCH)]:
                     return Problem(f"{seen} began the epoch again", "left")
+            if problem := position_kept(run, step, got):
+                return replace(problem, message=f"before any stop, {problem.message}")
             return Problem(
                 f"before any stop, the ranks' samples of step {step} are not together the next "
                 f"{BATCH} of the epoch's order",
@@ -111,6 +114,12 @@ def takes_what_is_left(run: Run) -> Problem | None:
         )
     seen = f"{stopped}: went on after {place[1]} samples of epoch {place[0]}"
     if place == (epoch, done):
+        later = itertools.zip_longest(resumed, batches[steps:])
+        step, got = next(
+            (step, got) for step, (got, batch) in enumerate(later, steps + 1) if got != batch
+        )
+        if problem := position_kept(run, step, got):
+            return replace(problem, message=f"{seen}, as it should; then {problem.message}")
         return Problem(f"{seen}, as it should, and a later batch is wrong", "order")
     hints = {
         (epoch, 0): "position",
@@ -120,6 +129,19 @@ def takes_what_is_left(run: Run) -> Problem | None:
     if done == 0:
         hints[epoch - 1, 0] = "end"
     return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"), after)
+
+
+def position_kept(run: Run, step: int, got: list[int] | None) -> Problem | None:
+    """Whether an epoch's first step, with the samples `got`, is where the epoch before stood."""
+    epoch, done = divmod((step - 1) * BATCH, LENGTH)
+    if done:
+        return None
+    if not got:
+        return Problem(f"no samples of epoch {epoch} were taken", "kept")
+    place = place_of(got, list(itertools.chain(*run.expected["batches"])))
+    if place is None or place[0] != epoch:
+        return None
+    return Problem(f"epoch {epoch} began after {place[1]} of its samples", "kept", "after 0")
 
 
 def place_of(batch: list[int], order: list[int]) -> tuple[int, int] | None:
@@ -246,6 +268,9 @@ CHECK = Check(
         "Otherwise a job that is stopped once per epoch sees the same samples over and over.",
         "end": "A stop can come after the last batch of an epoch, too. That epoch is done then: "
         "nothing is left of it, and the next batch is the first of the next epoch.",
+        "kept": "A position belongs to one epoch. When the last batch of it is done, the epoch "
+        "grows by one and the position is 0 again. One that is kept, from the last epoch or from "
+        "the checkpoint, leaves out the beginning of the next epoch, or all of it.",
         "left": "__iter__ begins where the sampler stands, each time: a loop that was left by "
         "break or return is no reason to begin the epoch again.",
         "share": "Rank r of w takes batch[r::w]: its first sample is the batch's r-th, from 0.",
