@@ -90,6 +90,32 @@ def test_ranks_that_bring_back_something_else_fail_every_claim(hand_made, value)
     assert len(problems(run)) == 6
 
 
+def test_ranks_that_cannot_meet_are_not_started():
+    settings = [{"rank": 0, "world_size": 2, "master_address": "a"}, "KeyError: 'RANK'"]
+    assert exercise.cannot_meet(settings, "a") == ""
+    assert exercise.cannot_meet(settings, "b") == "rank 0 has master_address 'a'"
+    settings[1] = {"rank": 0, "world_size": 2}
+    assert exercise.cannot_meet(settings, "a") == "rank 1 has rank 0"
+    settings[1] = {"rank": 1.0, "world_size": 4}
+    assert exercise.cannot_meet(settings, "a") == "rank 1 has world_size 4"
+
+
+def test_their_start_is_judged_when_the_settings_are_right(hand_made):
+    apart = {"apart": "rank 1 has rank 0"}
+
+    def ignored(case, told):
+        exported = case.launcher == "srun" and "MASTER_ADDR" in case.environment
+        return told | ({"master_address": "node1"} if exported else {})
+
+    made = [value | apart for value in values(3, ignored)]
+    run = hand_made(exercise.CHECK, made, seed=SEED)
+    assert problems(run) == {"master": "exported", "start": "exported"}
+    assert exercise.judge_start(run) == exercise.judge_master(run)
+    run = hand_made(exercise.CHECK, [value | apart for value in values(3)], seed=SEED)
+    assert problems(run) == {"start": "group"}
+    assert "rank 1 has rank 0" in exercise.judge_start(run).message
+
+
 def test_a_sum_that_is_one_ranks_own_is_not_taken(hand_made):
     wrong = values(2)
     wrong[1]["group"]["sum"] = exercise.inputs(SEED, 2)[1]["number"]

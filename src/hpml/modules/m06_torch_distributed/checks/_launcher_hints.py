@@ -9,8 +9,9 @@ HINTS = {
     "keys": "Both functions return one dict with the eight keys that the docstring lists.",
     "types": "Environment variables are text. Convert what counts or numbers something with int(); "
     "addresses and devices stay str.",
-    "torchrun": "torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK (the "
-    "node), MASTER_ADDR and MASTER_PORT: there is nothing to compute.",
+    "torchrun": "torchrun sets a variable for each key: RANK in the world, WORLD_SIZE, LOCAL_RANK, "
+    "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. GROUP_RANK is the number of the node; where "
+    "it is absent, the node is 0.",
     "local_rank": "The local rank starts from 0 on every node: with two nodes there are two local "
     "ranks 0, and both would take themselves for the one that writes. It picks the GPU. The rank "
     "in the world is another variable.",

@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -38,21 +38,31 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     share of jobs that differ from `job` in their ids alone.
 
     `launched` is the environment to start from: srun's at odd world sizes, else the engine's, which
-    is torchrun's.
+    is torchrun's. `ranks` has the variables of each rank that differ from those.
     """
     rng = random.Random(seed + 1)
     planted = [[case.environment, case.gpus] for case in cases(seed)]
     neighbours, one = neighbouring_jobs(seed), one_job(seed)
     job = rng.randrange(10_000, 10_000_000)
+    on_node = per_node(world_size)
+    ranks = [
+        srun_here(job, rank, world_size, on_node)
+        if world_size % 2
+        else {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank % on_node),
+            "GROUP_RANK": str(rank // on_node),
+        }
+        for rank in range(world_size)
+    ]
     return [
         {
             "planted": planted[rank::world_size],
             "job": one,
             "ids": neighbours[rank::world_size],
             "number": rng.randrange(1, 10**9),
-            "launched": srun_here(job, rank, world_size, per_node(world_size))
-            if world_size % 2
-            else None,
+            "launched": ranks[rank] if world_size % 2 else None,
+            "ranks": ranks,
         }
         for rank in range(world_size)
     ]
@@ -81,6 +91,9 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         become_task_of_srun(inputs["launched"])
     mark("started as by srun" if inputs["launched"] else "started as by torchrun")
     own = settings(dict(os.environ), torch.cuda.device_count())
+    everyones = [settings({**os.environ, **each}, 0) for each in inputs["ranks"]]
+    if why := cannot_meet(everyones, os.environ.get("MASTER_ADDR")):
+        return {"seen": seen, "ports": ports, "apart": why}  # `start` would only wait
     _holding = another_job_came_first()
     try:
         mine = in_text(answer.start())
@@ -91,6 +104,19 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     group = {"rank": dist.get_rank(), "world_size": dist.get_world_size(), "sum": int(total)}
     dist.destroy_process_group()
     return {"seen": seen, "ports": ports, "own": own, "started": mine, "group": group}
+
+
+def cannot_meet(everyones: Sequence[Any], address: str | None) -> str:
+    """Which rank, of those with these settings, the others would wait for; "" if for none.
+
+    All ranks come to the same result.
+    """
+    for rank, found in enumerate(everyones):
+        right = {"rank": rank, "world_size": len(everyones), "master_address": address}
+        for key, value in right.items() if isinstance(found, dict) else ():
+            if type(found.get(key)) is type(value) and found[key] != value:
+                return f"rank {rank} has {key} {found[key]!r}"
+    return ""
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, int]:
@@ -294,6 +320,9 @@ def same(value: Any, number: int) -> bool:
 def judge_start(run: Run) -> Problem | None:
     for rank, value in enumerate(run.values):
         group = value.get("group") if isinstance(value, dict) else None
+        if isinstance(value, dict) and (why := value.get("apart")):
+            problem = Problem(f"the ranks cannot meet: {why}", "group")
+            return judge_torchrun(run) or judge_srun(run) or judge_master(run) or problem
         if not isinstance(group, dict):
             return Problem(f"rank {rank} is in no process group: start is not written", "start")
         became, size = group.get("rank"), group.get("world_size")
