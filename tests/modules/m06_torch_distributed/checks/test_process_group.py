@@ -7,7 +7,11 @@ import pytest
 
 from hpml.checks import find, judge
 from hpml.modules.m06_torch_distributed.checks import process_group as exercise
-from hpml.modules.m06_torch_distributed.checks._launchers import cases, neighbouring_jobs
+from hpml.modules.m06_torch_distributed.checks._launchers import (
+    another_job_came_first,
+    cases,
+    neighbouring_jobs,
+)
 
 SEED = 11
 
@@ -92,12 +96,21 @@ def test_ranks_that_bring_back_something_else_fail_every_claim(hand_made, value)
 
 def test_ranks_that_cannot_meet_are_not_started():
     settings = [{"rank": 0, "world_size": 2, "master_address": "a"}, "KeyError: 'RANK'"]
-    assert exercise.cannot_meet(settings, "a") == ""
-    assert exercise.cannot_meet(settings, "b") == "rank 0 has master_address 'a'"
+    assert exercise.cannot_meet(settings, "a", "7") == ""
+    assert exercise.cannot_meet(settings, "b", "7") == "rank 0 has master_address 'a'"
     settings[1] = {"rank": 0, "world_size": 2}
-    assert exercise.cannot_meet(settings, "a") == "rank 1 has rank 0"
+    assert exercise.cannot_meet(settings, "a", "7") == "rank 1 has rank 0"
     settings[1] = {"rank": 1.0, "world_size": 4}
-    assert exercise.cannot_meet(settings, "a") == "rank 1 has world_size 4"
+    assert exercise.cannot_meet(settings, "a", "7") == "rank 1 has world_size 4"
+    settings[1] = {"master_port": 29500}
+    assert "another job" in exercise.cannot_meet(settings, "a", "7")
+    assert exercise.cannot_meet(settings, "a", "29500") == ""
+
+
+def test_no_other_job_has_the_port_that_this_one_was_given(monkeypatch):
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with another_job_came_first() as holding:
+        assert holding.getsockname()[1] == 0
 
 
 def test_their_start_is_judged_when_the_settings_are_right(hand_made):

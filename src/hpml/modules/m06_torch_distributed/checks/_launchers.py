@@ -173,8 +173,11 @@ def become_task_of_srun(variables: Mapping[str, str]) -> None:
 
 def another_job_came_first() -> socket.socket:
     """On this machine it has the port that PyTorch takes by default: as long as what is returned
-    exists. On a machine without namespaces for ranks perhaps one really has it."""
+    exists. On a machine without namespaces for ranks perhaps one really has it. Not where it is the
+    port that was drawn for this job."""
     holding = socket.socket()
+    if os.environ.get("MASTER_PORT") == str(DEFAULT_PORT):
+        return holding
     with contextlib.suppress(OSError):
         holding.bind(("127.0.0.1", DEFAULT_PORT))
         holding.listen()

@@ -17,6 +17,7 @@ from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
 from hpml.checks.nodes import per_node
 from hpml.modules.m06_torch_distributed.checks._launcher_hints import HINTS
 from hpml.modules.m06_torch_distributed.checks._launchers import (
+    DEFAULT_PORT,
     Case,
     another_job_came_first,
     become_task_of_srun,
@@ -92,7 +93,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     mark("started as by srun" if inputs["launched"] else "started as by torchrun")
     own = settings(dict(os.environ), torch.cuda.device_count())
     everyones = [settings({**os.environ, **each}, 0) for each in inputs["ranks"]]
-    if why := cannot_meet(everyones, os.environ.get("MASTER_ADDR")):
+    if why := cannot_meet(everyones, *map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))):
         return {"seen": seen, "ports": ports, "apart": why}  # `start` would only wait
     _holding = another_job_came_first()
     try:
@@ -106,16 +107,20 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return {"seen": seen, "ports": ports, "own": own, "started": mine, "group": group}
 
 
-def cannot_meet(everyones: Sequence[Any], address: str | None) -> str:
+def cannot_meet(everyones: Sequence[Any], address: str | None, port: str | None) -> str:
     """Which rank, of those with these settings, the others would wait for; "" if for none.
 
-    All ranks come to the same result.
+    They meet at this address; another job has DEFAULT_PORT, unless it is this `port`. All ranks
+    come to the same result.
     """
     for rank, found in enumerate(everyones):
         right = {"rank": rank, "world_size": len(everyones), "master_address": address}
         for key, value in right.items() if isinstance(found, dict) else ():
             if type(found.get(key)) is type(value) and found[key] != value:
                 return f"rank {rank} has {key} {found[key]!r}"
+        taken = port != str(DEFAULT_PORT)
+        if taken and isinstance(found, dict) and found.get("master_port") == DEFAULT_PORT:
+            return f"rank {rank} has port {DEFAULT_PORT}, where another job is"
     return ""
 
 
@@ -322,7 +327,8 @@ def judge_start(run: Run) -> Problem | None:
         group = value.get("group") if isinstance(value, dict) else None
         if isinstance(value, dict) and (why := value.get("apart")):
             problem = Problem(f"the ranks cannot meet: {why}", "group")
-            return judge_torchrun(run) or judge_srun(run) or judge_master(run) or problem
+            above = (judge_torchrun, judge_srun, judge_master, judge_port)
+            return next((found for judge in above if (found := judge(run))), problem)
         if not isinstance(group, dict):
             return Problem(f"rank {rank} is in no process group: start is not written", "start")
         became, size = group.get("rank"), group.get("world_size")
