@@ -25,14 +25,20 @@ from dataclasses import replace
 from pathlib import Path
 from hpml import cli
 from hpml.cli import watch_command
+from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.course import schedule
 course = replace(schedule.load(), root=Path.cwd())
 schedule.load = lambda: course
-watch_command.check_and_report = lambda answers: print("judged", *(a.exercise for a in answers))
+def judged(answers, keep):
+    for a in answers:
+        claim = ClaimResult("reads aloud", False, 3, "it says 1 (line 2 of your answer)", "Why?")
+        keep(a, Verdict(a.exercise, "", "failed", (claim,), "", 1, lines=((2, "say(1)"),)))
+    print("judged", *(a.exercise for a in answers))
+watch_command.check_and_report = judged
 cli.main(["watch", *sys.argv[1:]])
 """
 NAME = "exercises/00_your_machine.py"
-LEFT = "h hint, n next of this module, r this stub again, q quit"
+LEFT = "1-9 that claim in full, h hint, n next of this module, r this stub again, q quit"
 
 
 @dataclass
@@ -101,8 +107,19 @@ def test_keys_give_a_hint_the_next_exercise_and_a_stub_and_end_the_watch(
     assert "handed out" not in watch.wait_for("Your number is an int,")
     watch.wait_for("2 more: h\r\n")
     watch.wait_for(LEFT)
+    watch.press("1")
+    watch.wait_for("Claim 1 of 1 fails, 0 of 3 points:\r\n  reads aloud\r\n")
+    shown = watch.wait_for("hint: Why?")
+    assert "00_your_machine.py:" in shown
+    assert "| say(1)" in shown
+    watch.press("20")  # 0 is none
+    watch.wait_for("✗ hello_ranks has no claim 2: press 1 to 1")
+    watch.wait_for(LEFT)
     watch.press("n")
     watch.wait_for("next: job_script (more, 20 min), in 00_your_machine.py, line ")
+    watch.wait_for(LEFT)
+    watch.press("1")
+    watch.wait_for("✗ job_script has no verdict here yet: save your answer")
     watch.wait_for(LEFT)
     parts = stub.split("raise NotImplementedError()")
     mine = parts[0] + "raise NotImplementedError()" + "1".join(parts[1:])

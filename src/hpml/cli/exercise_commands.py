@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -206,9 +206,15 @@ def require_exercise(answer: "Answer") -> None:
 
 
 def check_and_report(
-    answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
+    answers: Iterable["Answer"],
+    stacks: bool = False,
+    seed: int | None = None,
+    keep: "Callable[[Answer, Verdict], None]" = lambda answer, verdict: None,
 ) -> int:
-    """Judge answers and print the verdicts. The stubs among several get one line each."""
+    """Judge answers and print the verdicts. The stubs among several get one line each.
+
+    `keep` is called with each verdict.
+    """
     from hpml.checks.source_lines import pointed_at
     from hpml.course import progress, schedule
 
@@ -229,6 +235,7 @@ def check_and_report(
         from hpml.checks import judge  # it imports torch
 
         verdict = judge(answer.exercise, answer.source, seed=seed)
+        keep(answer, verdict)
         progress.record(verdict, answer.source)
         typer.echo(_format_verdict(answer, verdict, stacks))
         code = max(code, CODES[verdict.status])

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +14,13 @@ from hpml.errors import DONE, UserError
 
 if TYPE_CHECKING:
     from hpml.answer import Answer
+    from hpml.checks.verdict import Verdict
     from hpml.course.schedule import Course
 
 MANY = 4  # files, which one line need not name
 LOOK = 100  # milliseconds between two looks for keys
 STDIN = 0
-KEYS = "keys: h hint, n next of this module, r this stub again, q quit"
+KEYS = "keys: 1-9 that claim in full, h hint, n next of this module, r this stub again, q quit"
 
 Watched = Annotated[
     list[Path] | None,
@@ -33,8 +35,9 @@ def watch(files: Watched = None) -> int:
     """Check answers now, and whenever you save their file. Ctrl-C ends it.
 
     ./hpml watch ddp watches both files that its answer may be in; ./hpml watch every exercise of
-    the day: it begins with what you save. In a terminal there are keys: h for a hint, n for the
-    next exercise of this module, r to have this one's stub again, q to end.
+    the day: it begins with what you save. In a terminal there are keys: 1 to 9 for that claim of
+    the last verdict with its message and its hint, h for a hint, n for the next exercise of this
+    module, r to have this one's stub again, q to end.
     """
     import watchfiles
 
@@ -85,6 +88,7 @@ class _Watch:
         self.end = ""  # of the line that says what is waited for
         # By file: an exercise may be answered in its notebook and in its script
         self._last: dict[tuple[Path, str], str] = {}
+        self._verdicts: dict[str, tuple[Answer, Verdict]] = {}  # by exercise
         self._remember_all()
         self._exercise = next(iter(only)) if len(only) == 1 else ""
 
@@ -111,7 +115,9 @@ class _Watch:
 
     def judge(self, answers: Iterable["Answer"]) -> None:
         answers = tuple(answers)
-        check_and_report(answers)
+        for answer in answers:  # one that is not valid Python now has none
+            self._verdicts.pop(answer.exercise, None)
+        check_and_report(answers, keep=self._keep)
         written = [answer for answer in answers if not answer.is_stub]
         self._exercise = (written or answers)[-1].exercise
         self.report_waiting()
@@ -119,6 +125,8 @@ class _Watch:
     def press(self, key: str) -> None:
         """Do what a key stands for; others do nothing."""
         act = {"h": self._hint, "n": self._next, "r": self._restore}.get(key)
+        if key in set("123456789"):
+            act = partial(self._claim, int(key))
         if act is None:
             return
         if self._exercise:
@@ -135,6 +143,17 @@ class _Watch:
         if len(self._paths) > MANY:
             names = f"a file in {self._paths[0].parent}"
         typer.echo(f"Waiting for {names} to be saved; {self.end}.\n")
+
+    def _keep(self, answer: "Answer", verdict: "Verdict") -> None:
+        self._verdicts[answer.exercise] = answer, verdict
+
+    def _claim(self, number: int) -> str:
+        from hpml.cli.claim_in_full import claim_in_full
+
+        if self._exercise not in self._verdicts:
+            raise UserError(f"{self._exercise} has no verdict here yet: save your answer")
+        answer, verdict = self._verdicts[self._exercise]
+        return claim_in_full(verdict, number, answer.place)
 
     def _hint(self) -> str:
         from hpml.course import hints
