@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hpml.modules.m07_hybrid_parallelism.checks import _expert_tokens as tokens
+from hpml.modules.m07_hybrid_parallelism.checks import _tokens_picture as tokens_picture
 from hpml.modules.m07_hybrid_parallelism.checks.moe_all_to_all import CHECK
 from hpml.network.link import Link
 from hpml.ranks.evidence import Asked, Traffic
@@ -150,3 +151,51 @@ def test_no_rank_goes_on_to_the_next_call_before_all_have_their_output():
             reply(rank, "tokens")
         assert reply(1, "output") == []
         assert [one.rank for one in reply(0, "output")] == [1, 0]
+
+
+def test_a_row_of_zeros_is_a_dropped_token():
+    choice = torch.tensor([2, 0, 2, 2])
+    output = torch.tensor([[1.0, 0.0], [0.0, 3.0], [0.0, 0.0], [-1.0, 1.0]])
+    assert tokens_picture.counted([choice], [output], 4) == ([[1, 0, 3, 0]], [[1, 0, 2, 0]])
+    empty = torch.zeros(0, dtype=torch.int64)
+    assert tokens_picture.counted([empty], [torch.zeros(0, 2)], 2) == ([[0, 0]], [[0, 0]])
+    for wrong in (None, output[:3], output[:, 0]):
+        with pytest.raises(ValueError, match="not an output for each token"):
+            tokens_picture.counted([choice], [wrong], 4)
+
+
+def test_the_picture_shows_whose_tokens_each_expert_takes():
+    chose, taken = [[1, 5], [2, 3]], [[1, 4], [2, 0]]
+    above, below = tokens_picture.drawn(chose, taken, [[3], [1, 3]], capacity=4).axes
+    said = [text.get_text() for text in above.texts]
+    assert [text for text in said if " of " in text and "rank" not in text] == [
+        *("1 of 1", "4 of 5"),
+        *("2 of 2", "0 of 3"),
+    ]
+    assert above.get_title("left") == (
+        "7 of 11 tokens have an output, 6 of them from an expert on another rank"
+    )
+    assert [label.get_text() for label in below.get_xticklabels()] == ["0\n3", "1\n4 in 2 calls"]
+    # From below: rank 0's, rank 1's, the dropped
+    assert [bar.get_height() for bar in below.patches] == [1, 2, 0, 4, 0, 4]
+    assert list(below.lines[0].get_ydata()) == [4, 4]
+
+
+def test_the_picture_is_of_a_call_that_drops_tokens(solution, monkeypatch):
+    tables, draw = [], tokens_picture.drawn
+    monkeypatch.setattr(
+        tokens_picture, "drawn", lambda *given: tables.append(given) or draw(*given)
+    )
+    right = solution("moe_all_to_all")
+    assert CHECK.picture(CHECK, right).png.startswith(b"\x89PNG")
+    ((chose, taken, rows, capacity),) = tables
+    given = tokens.inputs(tokens_picture.SEED, 4)["forward"]
+    assert taken == tokens.rows_of(given, tokens_picture.CALL)
+    by_expert = [sum(column) for column in zip(*taken, strict=True)]
+    assert rows == [[count] for count in by_expert]
+    assert max(by_expert) == capacity < max(map(sum, zip(*chose, strict=True)))
+    with pytest.raises(ValueError, match="not an output for each token"):
+        CHECK.picture(
+            CHECK,
+            right.replace("    return torch.zeros_like(x)", "    return x[:0]\n    return 0 * x"),
+        )

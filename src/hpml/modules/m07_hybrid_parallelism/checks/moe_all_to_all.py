@@ -27,6 +27,7 @@ from hpml.modules.m07_hybrid_parallelism.checks._expert_tokens import (
     serve,
     train,
 )
+from hpml.modules.m07_hybrid_parallelism.checks._tokens_picture import tokens_picture
 
 TOLERANCE = 1e-9  # float64: only the order of additions may differ
 
@@ -189,6 +190,7 @@ CHECK = Check(
     names=("moe",),
     to_write="dispatch and combine, with their gradients",
     allowed=f"{ANYTHING}, all collectives and `torch.autograd.Function` too",
+    picture=tokens_picture,
     inputs=inputs,
     expect=expect,
     stages=(
