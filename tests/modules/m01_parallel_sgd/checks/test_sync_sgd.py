@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hpml.checks.compare import difference
+from hpml.modules.m01_parallel_sgd.checks import _paths_picture as paths_picture
 from hpml.modules.m01_parallel_sgd.checks import sync_sgd as exercise
 from hpml.ranks.evidence import Call, Diagnosis
 
@@ -179,3 +180,53 @@ def test_samples_are_more_than_the_budget_for_gradients():
 
 def test_one_rank_may_do_without_communication(hand_made):
     assert problems(hand_made(exercise.CHECK, right(1), seed=SEED, calls=[])) == {}
+
+
+@pytest.fixture(scope="module")
+def walked():
+    """The picture's ranks, and the path of one process with their samples."""
+    given = paths_picture.inputs()
+    return given, paths_picture.one_process(given)[0]
+
+
+def test_the_picture_says_whether_ranks_walk_where_one_process_does(walked):
+    given, path = walked
+    samples = sum(len(own["y"]) for own in given)
+    aside = path + torch.linspace(0, 1, len(path), dtype=torch.float64)[:, None] * 3
+    bulge = path.clone()
+    bulge[1] += 1
+    for paths, title in (
+        ([path] * 4, f"4 ranks walk where one process with all {samples} samples does"),
+        ([path, path, aside, path], "After 10 steps rank 2 is 4.2 away from one process"),
+        ([aside] * 4, "After 10 steps all ranks are 4.2 away from one process"),
+        ([path, bulge, path, path], "Not all ranks walk where one process"),
+    ):
+        assert paths_picture.title_of(paths, path, samples).startswith(title)
+
+
+def test_the_picture_shows_each_ranks_weights_beside_those_of_one_process(walked):
+    given, path = walked
+    paths = [path + rank for rank in range(4)]
+    (axes,) = paths_picture.drawn(paths, given).axes
+    lines = {line.get_label(): torch.tensor(line.get_xydata()) for line in axes.lines}
+    assert torch.equal(lines["one process, all 180 samples"], path)
+    for rank, own in enumerate(given):
+        assert torch.equal(lines[f"rank {rank}, {len(own['y'])} samples"], paths[rank])
+    crosses = [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "x"]
+    assert crosses[:4] == [[own["own"].tolist()] for own in given]
+
+
+def test_the_picture_is_of_what_an_answer_did(solution, monkeypatch):
+    seen, draw = [], paths_picture.drawn
+    monkeypatch.setattr(
+        paths_picture, "drawn", lambda paths, given: seen.append(paths) or draw(paths, given)
+    )
+    answer, check = solution("sync_sgd"), exercise.CHECK
+    assert check.picture(check, answer).png.startswith(b"\x89PNG")
+    right, x, y = paths_picture.one_process(paths_picture.inputs())
+    assert all(torch.allclose(path, right, rtol=0, atol=1e-9) for path in seen[0])
+    # The mean of the ranks' best weights is another place than the best for all samples
+    best = torch.linalg.lstsq(x, y[:, None]).solution[:, 0]
+    assert (torch.tensor(paths_picture.OPTIMA).mean(0) - best).norm() > 0.5
+    with pytest.raises(ValueError, match="not two finite numbers"):
+        check.picture(check, answer.replace("/ both[-1]", "/ 0 * both[-1]"))

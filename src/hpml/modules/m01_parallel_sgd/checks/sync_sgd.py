@@ -18,6 +18,7 @@ import torch
 from hpml.checks.compare import difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE, DATA_PARALLEL
+from hpml.modules.m01_parallel_sgd.checks._paths_picture import paths_picture
 from hpml.ranks import mark
 
 FEATURES = 6
@@ -292,6 +293,7 @@ CHECK = Check(
     to_write="`start` and one step of SGD, on all ranks together",
     allowed=ALL_ELSE,
     not_allowed=(DATA_PARALLEL,),
+    picture=paths_picture,
     inputs=inputs,
     stages=(
         Stage(FILLED, drive),
