@@ -128,8 +128,8 @@ check("roofline")
 # - A thread reads ahead. At most `depth` batches wait for the caller; the reader may hold one more,
 #   which has no room yet. With a slow caller it stops there: memory is bounded.
 # - The caller gets its first batch as soon as that is there.
-# - An exception that `batches` raises reaches the caller: the same object, after the batches that
-#   came before it.
+# - An `Exception` that `batches` raises reaches the caller: the same object, after the batches that
+#   came before it. (`KeyboardInterrupt` is none, and Python raises it in the main thread alone.)
 # - When the loop is over, no thread is left: at the end, after an error, and when the caller leaves
 #   by `break` or calls `close()`.
 #
@@ -198,7 +198,8 @@ check("prefetch")
 # - `"optimizer states"`: what `torch.optim` keeps of each parameter that is trained, but for Adam's
 #   counters of steps, which have 4 bytes each.
 # - `"activations"`: the batch, and every tensor that `backward` will need. A tensor that two layers
-#   need is in memory once. In front of the first trained layer nothing is needed.
+#   need is in memory once. In front of the first trained layer nothing is needed; behind it no layer
+#   is frozen here. What the last layer puts out is for the loss: count it or leave it out.
 #
 # | layer | its backward needs |
 # |---|---|

@@ -328,6 +328,10 @@ check("hvd_fusion")
 # `Half`. Half precision has a range as well as a precision: its largest number is 65504. The ranks'
 # values are within it, and so is their mean.
 #
+# Horovod matches the ranks' tensors by `name`. One that is sent without a name is called
+# `allreduce.noname.` and the number of the call. That is right here, because all ranks call in the
+# same order. Where they do not, different tensors of one shape are averaged without an error.
+#
 # The check looks at the dtype of what is sent, in the recorded calls; at the bytes on a link of
 # 1 Gbit/s, counted by the kernel, which must be half as many; at the mean, as exact as half precision
 # allows; and at training, which must end where it does without compression.

@@ -15,7 +15,8 @@ from hpml.ranks import launch
 LIMIT = 10.0  # seconds
 SOCKETS, CORES, THREADS = 2, 8, 2
 GPUS, RESERVED = [1, 0, 1, 0], [0]
-# For two CPUs, as a machine has that runs our own SLURM: the plan is then none that SLURM would make unasked
+# For two CPUs, which a machine must have that runs our own SLURM: the plan is then none that SLURM
+# would make unasked
 SWAPPED = [1, 0]
 
 
@@ -52,8 +53,8 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
 def binding_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: the answer's plan for a node of 16 cores, 4 GPUs and a reserved core.
 
-    Where our own SLURM is up, on a machine of two CPUs, it runs two ranks by the answer's own plan for
-    two CPUs with GPUs in the other order, and the answer's options for that.
+    Where our own SLURM is up, on a machine of two CPUs, it runs two ranks by the answer's own plan
+    for two CPUs with GPUs in the other order, and the answer's options for that.
     Raises ValueError where the answer returned no plan.
     """
     evidence = launch(
