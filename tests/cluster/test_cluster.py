@@ -112,7 +112,8 @@ def test_every_link_is_limited_by_the_kernel_on_both_ends(cluster):
 @pytest.mark.parametrize(("kind", "rank"), [("pmi2", "PMI_RANK"), ("pmix", "PMIX_RANK")])
 def test_srun_starts_mpi_processes_on_every_node(cluster, kind, rank):
     script = f"echo $(hostname) ${rank}"
-    lines = cluster.output("srun", f"--mpi={kind}", "--nodes=4", "--ntasks=8", "sh", "-c", script)
+    asked = ("--nodes=4", "--ntasks-per-node=2")
+    lines = cluster.output("srun", f"--mpi={kind}", *asked, "sh", "-c", script)
     names, ranks = zip(*(line.split() for line in lines), strict=True)
     assert Counter(names) == dict.fromkeys(NODES, 2)
     assert sorted(ranks) == list("01234567")
@@ -121,7 +122,7 @@ def test_srun_starts_mpi_processes_on_every_node(cluster, kind, rank):
 def test_mpirun_in_a_job_starts_processes_on_every_node(cluster, needs):
     needs("mpirun")
     script = "mpirun sh -c 'echo $(hostname) $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
-    job = submitted(cluster, "--nodes=4", "--ntasks=8", script=script)
+    job = submitted(cluster, "--nodes=4", "--ntasks-per-node=2", script=script)
     assert cluster.end_of(job) == "COMPLETED"
     lines = (cluster.home / f"job-{job}.out").read_text().splitlines()
     expected = [f"{NODES[rank // 2]} {rank} of 8" for rank in range(8)]
