@@ -146,6 +146,7 @@ def _environment(outer: Mapping[str, str], data: DataUsed, out: Path) -> dict[st
         "HPML_DATA": str(data.folder.resolve()),
         # This run's answers and progress are separate from the learner's.
         "HPML_HOME": str((out / "home").resolve()),
+        "HPML_CLASS": "",
         # With a backend from the terminal's environment, notebooks would have no figures.
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",

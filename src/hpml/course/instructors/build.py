@@ -192,8 +192,9 @@ def kernel_environment(outer: Mapping[str, str], home: Path) -> dict[str, str]:
 
     What the cells store (progress, IPython's settings) goes to `home`, not to the author's.
     """
-    # With MPLBACKEND set the kernel draws no figures; the others change tables.
-    unwanted = ("MPLBACKEND", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
+    # With MPLBACKEND set the kernel draws no figures; a class's board is for learners' checks; the
+    # others change tables.
+    unwanted = ("MPLBACKEND", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "HPML_CLASS")
     kept = {name: value for name, value in outer.items() if name not in unwanted}
     own = {"HPML_HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "PYTHONHASHSEED": "0"}
     return kept | own | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
