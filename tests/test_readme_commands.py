@@ -93,6 +93,7 @@ RUN_BY = {  # a test by its file and the beginning of its name
     ),
     "./hpml grade submissions": "tests/cli/test_grade.py::test_a_class_is_graded",
     "./hpml grade submissions --core": "tests/cli/test_grade.py::test_core_exercises_alone",
+    "./hpml class FOLDER": "tests/cli/test_class.py::test_in_a_pipe_it_looks_once",
     "./hpml run-sheet": "tests/course/test_run_sheet.py::test_the_command_writes",
     "./hpml course check": "tests/cli/test_learn.py::test_course_check_proves_one_exercise",
     "./hpml course check --page build/wrong_answers.html": (

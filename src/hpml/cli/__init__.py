@@ -68,6 +68,9 @@ COMMANDS = {
     "grade": Command(
         "instructors.grade_command", "grade", "Grade what a class handed in.", "Teaching"
     ),
+    "class": Command(
+        "instructors.class_command", "class_", "Where a class is now, live.", "Teaching"
+    ),
     "run-sheet": Command(
         "instructors.run_sheet_command",
         "run_sheet",

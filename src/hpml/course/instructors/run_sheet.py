@@ -135,7 +135,12 @@ def clock(path: CorePath) -> Iterator[Entry]:
 
 
 def mistakes(course: Course, exercise: str, hints: Mapping[str, str]) -> tuple[Mistake, ...]:
-    """The first wrong answers of the catalogue that need different words; none without one.
+    """The first wrong answers of the catalogue that need different words; none without one."""
+    return tuple(by_hint(course, exercise, hints).values())[:WRONG]
+
+
+def by_hint(course: Course, exercise: str, hints: Mapping[str, str]) -> dict[str, Mistake]:
+    """The first wrong answer of the catalogue that meets each hint; empty without a catalogue.
 
     Those that are against a rule, and have no hint of the exercise's own, are left out.
     """
@@ -143,7 +148,13 @@ def mistakes(course: Course, exercise: str, hints: Mapping[str, str]) -> tuple[M
     for each in wrong_answers.read(course, exercise):
         if each.hint in hints:
             found.setdefault(each.hint, Mistake(each.wrong, hints[each.hint]))
-    return tuple(found.values())[:WRONG]
+    return found
+
+
+def begins(module: Module) -> int | None:
+    """The minute of the day at which a module begins; None where it has no hour."""
+    found = _CLOCK.fullmatch(module.slot)
+    return int(found[1]) * 60 + int(found[2]) if found else None
 
 
 def _places(path: CorePath) -> dict[int, list[Exercise]]:
@@ -161,10 +172,9 @@ def _places(path: CorePath) -> dict[int, list[Exercise]]:
 
 
 def _at(module: Module, passed: float) -> str:
-    begins = _CLOCK.fullmatch(module.slot)
-    hours, minutes = map(int, begins.groups()) if begins else (0, 0)
-    total = hours * 60 + minutes + round(passed)
-    return f"{total // 60:02d}:{total % 60:02d}" if begins else f"{total // 60}:{total % 60:02d}"
+    first = begins(module)
+    hours, minutes = divmod((first or 0) + round(passed), 60)
+    return f"{hours}:{minutes:02d}" if first is None else f"{hours:02d}:{minutes:02d}"
 
 
 def _asked(section: Section, question: questions.Question, folder: Path) -> Asked:
