@@ -1,8 +1,8 @@
 """A line for each check in a folder that a class shares, where HPML_CLASS names one.
 
-From it `./hpml class` shows an instructor where the room is stuck. A line has no code, nothing that
-an answer printed, and no name but the one that HPML_NAME gives. It is what a learner's own machine
-reported: it proves nothing, and no mark is made of it.
+An instructor sees from it where the room is stuck. A line has no code, nothing that an answer
+printed, and no name but the one that HPML_NAME gives. It is what a learner's own machine reported:
+it proves nothing, and no mark is made of it.
 
 No line is lost, and none is mixed with another, though no lock is relied on. On NFS two machines
 that append to one file overwrite each other, since each writes where it believes the end to be:
