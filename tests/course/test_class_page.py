@@ -49,12 +49,12 @@ def test_a_page_has_who_is_where_and_what_to_say(tmp_path):
     page = Elements(class_page.write(COURSE, now, 5))
     assert page.title == "The class at 14:00"
     for words in (
-        "3 learners, 3 with a check in the last 30 minutes",
+        "3 learners, 3 at work. By the clock 0 of 16",
         "2 on ddp : gradients are averaged",
         "Often they wrote: adds x <i>",
         "Say: Say it.",
         "On one claim for 10 minutes and more: 1",
-        "20 min Ada ddp : gradients are averaged 1 check, 2 hints read, the last check 20 min ago",
+        "20 min Ada ddp : gradients are averaged 1 check, 2 hints read, last 20 min ago",
         "1 done, 2 on it",
         "not marks, and no mark is made of them",
     ):
