@@ -167,6 +167,23 @@ def test_of_too_many_files_some_are_read_and_the_others_counted(shared, monkeypa
     assert (len(found.learners), found.unread) == (3, 2)
 
 
+def test_one_who_fills_the_folder_does_not_hide_the_others(shared, monkeypatch):
+    for number in range(5):
+        put(shared, GOOD, learner=f"aaa{number}0001")
+    put(shared, GOOD | {"name": "Zoe"}, learner="ffff0001")
+    monkeypatch.setattr(class_folder, "_owner", lambda entry: entry.name.startswith("f"))
+    monkeypatch.setattr(class_folder, "MOST_FILES", 2)
+    assert [each.label for each in read(shared).learners] == ["Zoe", "aaa0"]
+
+
+def test_of_all_files_together_so_many_bytes_are_read_and_no_more(shared, monkeypatch):
+    for number in range(5):
+        put(shared, GOOD, learner=f"aaa{number}0001")
+    monkeypatch.setattr(class_folder, "MOST_BYTES", 300)  # of files of 230
+    found = read(shared)
+    assert (len(found.learners), found.unread) == (2, 3)
+
+
 def test_another_users_file_with_a_learners_id_is_not_that_learners(shared, monkeypatch):
     put(shared, GOOD)
     put(shared, GOOD | {"status": "passed"}, kernel="00000002")

@@ -23,6 +23,7 @@ from hpml.files.sanitize import one_line
 LARGEST = 256 << 10  # bytes that are read of a file, from its end: about a thousand checks
 LONGEST = 4096  # bytes of a line
 MOST_FILES, MOST_ENTRIES = 1000, 20_000  # of the folder
+MOST_BYTES = 32 << 20  # of all files, which take some seconds
 AHEAD = timedelta(minutes=10)  # that a learner's clock may be before ours
 EARLIEST = datetime.fromisoformat("2020-01-01T00:00:00+00:00")
 
@@ -55,15 +56,16 @@ def read(folder: Path, course: Course, now: datetime) -> Recorded:
     exercises = {exercise.id for module in course.modules for exercise in module.exercises}
     # The owner too: another's file with a learner's id in its name is not that learner's
     found: dict[tuple[str, int], list[Line]] = defaultdict(list)
-    ignored = unread = 0
+    ignored = unread = size = 0
     names, more = _names(folder)
     for name in names:
         known = _NAME.fullmatch(name)
-        opened = _end_of(folder / name) if known else None
+        opened = _end_of(folder / name) if known and size < MOST_BYTES else None
         if known is None or opened is None:
             unread += 1
             continue
         owner, data, whole = opened
+        size += len(data)
         rows = data.split(b"\n")
         if not whole:
             ignored += 1  # lines before the end, and one that is cut
@@ -79,16 +81,32 @@ def read(folder: Path, course: Course, now: datetime) -> Recorded:
 
 
 def _names(folder: Path) -> tuple[list[str], int]:
-    """The names to read, and how many more there are."""
+    """The names to read, and how many more there are: the first of each owner, then the second, …
+
+    So one who fills the folder does not hide the others.
+    """
     try:
         with os.scandir(folder) as entries:
-            listed = [entry.name for entry in islice(entries, MOST_ENTRIES)]
+            some = islice(entries, MOST_ENTRIES)
+            listed = [(e.name, _owner(e)) for e in some if e.name.endswith(ENDING)]
     except OSError as error:
         raise UserError(
             f"{folder}: {error.strerror}: name the folder that HPML_CLASS names for the class"
         ) from None
-    names = sorted(name for name in listed if name.endswith(ENDING))
+    turns: list[tuple[int, str]] = []
+    of_owner: Counter[int] = Counter()
+    for name, owner in sorted(listed):
+        of_owner[owner] += 1
+        turns.append((of_owner[owner], name))
+    names = [name for _, name in sorted(turns)]
     return names[:MOST_FILES], len(names[MOST_FILES:])
+
+
+def _owner(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_uid
+    except OSError:  # it went meanwhile
+        return -1
 
 
 def _end_of(path: Path) -> tuple[int, bytes, bool] | None:
