@@ -32,7 +32,7 @@ def test_a_rank_whose_channel_ends_in_the_moment_in_which_its_end_is_reported(mo
 
     def hear_of_ends(self):
         hear(self)
-        if self._all_gone and not ended:  # when its parent ends the launch
+        if self._reports.gone and not ended:  # when its parent ends the launch
             ended.extend(range(self._world_size))
             for rank in ended:
                 self._rank_gone(rank, 0)

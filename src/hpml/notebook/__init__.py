@@ -1,4 +1,5 @@
-"""After `%load_ext hpml` a notebook has `%%ranks`, `%%answer`, `check` and `show_tensorboard`."""
+"""After `%load_ext hpml` a notebook has `%%ranks` and `%ranks`, `%%answer` and `check`, and
+`show_tensorboard`."""
 
 import base64
 import os
@@ -207,6 +208,7 @@ def _show_standing(verdict: "Verdict", source: str) -> None:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics, and start importing torch for the ranks in the background."""
+    from hpml.notebook.kept_ranks import kept_ranks
     from hpml.notebook.ranks_magic import ranks
     from hpml.notebook.tensorboard_frame import show_tensorboard
     from hpml.ranks.parent import warm
@@ -215,6 +217,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     register: Callable[..., None] = shell.register_magic_function  # IPython leaves its self in
     register(ranks, "cell", "ranks")
+    register(kept_ranks, "line", "ranks")
     register(answer, "cell", "answer")
     shell.push({"check": check, "show_tensorboard": show_tensorboard})
     warm.server()

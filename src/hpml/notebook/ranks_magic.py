@@ -6,6 +6,7 @@ import builtins
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -14,10 +15,14 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.checks.library_frames import folded
 from hpml.errors import UserError
+from hpml.notebook import kept_ranks
+from hpml.notebook.cell import Cells
+from hpml.notebook.kept_ranks import KeptRanks
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.parent.launch import launch
+from hpml.ranks.parent.warm import ServerDied
 from hpml.ranks.parent.watch import Watched
 
 _CELL = "<cell>"
@@ -39,7 +44,14 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="%%ranks", add_help=False)
-    parser.add_argument("world_size", type=int)
+    parser.add_argument("world_size", type=int, nargs="?")
+    parser.add_argument(
+        "--keep",
+        nargs="?",
+        const=kept_ranks.DEFAULT,
+        metavar="NAME",
+        help="let the ranks live on, and go on with those of that name",
+    )
     parser.add_argument("--out", default="", help="names to bring back, as lists by rank")
     parser.add_argument("--evidence", default="", help="name for the launch's Evidence")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds")
@@ -49,7 +61,7 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--tensorflow", action="store_true", help="ranks have TensorFlow")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--threads", type=int, default=1, help="per rank")
+    parser.add_argument("--threads", type=int, help="per rank, 1 by default")
     parser.add_argument("--memory", metavar="SIZE", help="that each rank may use: 600mb, 1.5gb")
     parser.add_argument(
         "--live-tensors", action="store_true", help="in the evidence, by kind: slows each operator"
@@ -65,14 +77,20 @@ def _parser() -> _Parser:
 
 
 def ranks(line: str, cell: str) -> None:
-    """Run the cell on N ranks: `%%ranks N [--horovod [tensorflow]] [--tensorflow] [--link RATE]
-    [--memory SIZE] [--out NAMES] [--evidence NAME] [--live-tensors] [--env NAME=VALUE ...]
-    [--timeout S] [--threads T] [--live] [--stacks] [--no-group]`.
+    """Run the cell on N ranks: `%%ranks N [--keep [NAME]] [--horovod [tensorflow]] [--tensorflow]
+    [--link RATE] [--memory SIZE] [--out NAMES] [--evidence NAME] [--live-tensors]
+    [--env NAME=VALUE ...] [--timeout S] [--threads T] [--live] [--stacks] [--no-group]`.
 
     Each rank has the names that the cell uses from the notebook, `rank` and `world_size`, and,
     unless `--no-group`, torch.distributed with the default group. What a rank prints, and the value
     of the cell's last expression, come back marked with the rank. `--out a,b` brings the variables
     a and b back as lists with one item per rank. The notebook's own variables stay as they are.
+
+    `--keep` lets the ranks live on, and the next `%%ranks N --keep` runs in them: it finds their
+    variables, and the process group. A name of the notebook is sent to them again where its value
+    there has changed. Links, limits, and all else that ranks are started with, hold as long as they
+    live. After an exception they stay, unless a rank waits for another one. `%ranks` lists them,
+    `%ranks stop` ends them, and so does the end of the kernel.
 
     `--horovod` has them talk through Horovod instead, under PyTorch, or under TensorFlow with
     `--horovod tensorflow`: `hvd.init()` was called before the cell. `--env NAME=VALUE` sets a
@@ -87,39 +105,22 @@ def ranks(line: str, cell: str) -> None:
     `evidence.ranks[r].live` has the bytes of tensors by kind.
     """
     shell = InteractiveShell.instance()
-    words = shlex.split(line)
-    if "--link" in words[:-1]:  # so that -1gbit is a bad rate, not an option
-        place = words.index("--link")
-        words[place : place + 2] = [f"--link={words[place + 1]}"]
-    options = _parser().parse_args(words)
+    options, kept = _options(line)
     out = [name for name in options.out.split(",") if name]
     source = f"# %%ranks {line.strip()}\n{cell}"
-    names = {} if _is_broken(source) else _names_from(shell.user_ns, source)
-    job = cloudpickle.dumps({"source": source, "names": names, "out": out})
-    settings = dict(_setting(text) for text in options.env)
-    try:
-        memory = None if options.memory is None else memory_limit.parse(options.memory)
-        evidence = launch(
-            _run_cell,
-            options.world_size,
-            inputs=[job] * options.world_size,
-            flavour=_flavour(options.horovod, options.tensorflow),
-            environment=lambda rank: settings,
-            process_group=not options.no_group,
-            timeout=options.timeout,
-            link=options.link,
-            threads=options.threads,
-            memory=memory,
-            live=options.live_tensors,
-            watched=Watched(_CELL, source, "of the cell"),
-            on_output=_Marked() if options.live else None,
-        )
-    except UserError as error:
-        raise UsageError(f"%%ranks: {error}") from None
-    if evidence.no_link:
-        print(f"The network is not emulated, and nothing limits its rate: {evidence.no_link}.")
-    if memory is not None:
-        print(_limited(memory, evidence))
+    names: dict[str, Any] = {}
+    if not _is_broken(source):
+        names, made = _names_from(shell.user_ns, source, kept.made if kept else frozenset())
+        if kept is not None:
+            kept.made |= made
+    filename = _CELL
+    if kept is not None:
+        names = kept.news(names)
+        kept.cells += 1
+        filename = f"<cell {kept.cells}>"  # a function of an earlier cell has lines of its own
+    job = cloudpickle.dumps({"source": source, "filename": filename, "names": names, "out": out})
+    evidence = _run(job, options, kept, Watched(filename, source, "of the cell"))
+    note = kept_ranks.update(kept) if kept is not None else ""
     if not options.live:
         _show(evidence)
     if options.evidence:
@@ -128,9 +129,80 @@ def ranks(line: str, cell: str) -> None:
         if options.stacks:
             for number, text in evidence.diagnosis.stacks.items():
                 print(f"rank {number} stood here:\n{folded(text)}\n")
-        raise RanksFailed(evidence.diagnosis.sentence)
+        raise RanksFailed("\n".join(filter(None, (evidence.diagnosis.sentence, note))))
     for name in out:
         shell.user_ns[name] = [value[name] for value in evidence.values]
+        if kept is not None:
+            kept.came_from_here(name, shell.user_ns[name])
+
+
+def _options(line: str) -> tuple[argparse.Namespace, KeptRanks | None]:
+    """What the line says, and which ranks it goes on with, or starts to keep. Raises UsageError."""
+    words = shlex.split(line)
+    if "--link" in words[:-1]:  # so that -1gbit is a bad rate, not an option
+        place = words.index("--link")
+        words[place : place + 2] = [f"--link={words[place + 1]}"]
+    parser = _parser()
+    options = parser.parse_args(words)
+    found = None if options.keep is None else kept_ranks.find(options.keep)
+    if found is not None and options.world_size is None:
+        options.world_size = found.options.world_size
+    if options.world_size is None:
+        if options.keep and options.keep.isdecimal():
+            parser.error(f"give the world size first: %%ranks {options.keep} --keep")
+        parser.error("the following arguments are required: world_size")
+    if options.keep is None:
+        return options, None
+    if found is None:
+        return options, KeptRanks(options.keep, options)
+    found.check(options)
+    return options, found
+
+
+def _run(
+    job: bytes, options: argparse.Namespace, kept: KeptRanks | None, watched: Watched
+) -> Evidence:
+    """Run the cell on ranks that are kept, or on new ones; print how these are limited."""
+    inputs = [job] * options.world_size
+    on_output = _Marked() if options.live else None
+    settings = dict(_setting(text) for text in options.env)
+    try:
+        if kept is not None and kept.staying.here:
+            return kept.staying.again(
+                inputs, watched=watched, timeout=options.timeout, on_output=on_output
+            )
+        memory = None if options.memory is None else memory_limit.parse(options.memory)
+        evidence = launch(
+            Cells(),
+            options.world_size,
+            inputs=inputs,
+            flavour=_flavour(options.horovod, options.tensorflow),
+            environment=lambda rank: settings,
+            process_group=not options.no_group,
+            timeout=options.timeout,
+            link=options.link,
+            threads=1 if options.threads is None else options.threads,
+            memory=memory,
+            live=options.live_tensors,
+            watched=watched,
+            on_output=on_output,
+            staying=None if kept is None else kept.staying,
+        )
+    except UserError as error:
+        raise UsageError(f"%%ranks: {error}") from None
+    except KeyboardInterrupt:
+        if kept is not None:
+            print(kept_ranks.update(kept))
+        raise
+    except ServerDied as error:
+        if kept is None:
+            raise
+        raise RanksFailed(f"{error}\n{kept_ranks.update(kept)}") from None
+    if evidence.no_link:
+        print(f"The network is not emulated, and nothing limits its rate: {evidence.no_link}.")
+    if memory is not None:
+        print(_limited(memory, evidence))
+    return evidence
 
 
 def _flavour(horovod: str | None, tensorflow: bool) -> Flavour:
@@ -163,11 +235,13 @@ def _is_broken(source: str) -> bool:
     return False
 
 
-def _names_from(namespace: dict[str, Any], source: str) -> dict[str, Any]:
-    """The notebook's names that the cell uses.
+def _names_from(
+    namespace: dict[str, Any], source: str, made_before: AbstractSet[str]
+) -> tuple[dict[str, Any], set[str]]:
+    """The notebook's names that the cell uses, and the names that it sets itself.
 
-    One that cannot be sent is left out where the cell makes one of that name itself, and else
-    raises UsageError.
+    One that cannot be sent is left out where the cell makes one of that name itself, or one that
+    its ranks have run before, and else raises UsageError.
     """
     found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
     used = {node.id for node in found}
@@ -180,45 +254,14 @@ def _names_from(namespace: dict[str, Any], source: str) -> dict[str, Any]:
         try:
             cloudpickle.dumps(namespace[name])
         except Exception:
-            if name in made:
+            if name in made or name in made_before:
                 continue
             kind = type(namespace[name]).__name__
             raise UsageError(
                 f"%%ranks: {name} is a {kind}, which cannot be sent to ranks: make it in the cell"
             ) from None
         names[name] = namespace[name]
-    return names
-
-
-def _run_cell(job: bytes) -> dict[str, Any]:
-    """On a rank: run the cell, show its last expression, return the variables of `--out`."""
-    import linecache
-    import os
-    import warnings
-
-    # PyTorch reports for each profiler with a schedule that a cycle begins without the last one's
-    # events, which is what a schedule is for.
-    warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
-    work = cloudpickle.loads(job)
-    source = work["source"]
-    linecache.cache[_CELL] = (len(source), None, source.splitlines(keepends=True), _CELL)
-    namespace = {
-        "__name__": "cell",
-        **work["names"],
-        "rank": int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"]),
-        "world_size": int(os.environ.get("WORLD_SIZE") or os.environ["HOROVOD_SIZE"]),
-    }
-    tree = ast.parse(source, _CELL)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, _CELL, "exec"), namespace)
-    if last is not None:
-        value = eval(compile(ast.Expression(last.value), _CELL, "eval"), namespace)
-        if value is not None:
-            print(repr(value))
-    missing = [name for name in work["out"] if name not in namespace]
-    if missing:
-        raise NameError(f"--out names {', '.join(missing)}, which the cell does not set")
-    return {name: namespace[name] for name in work["out"]}
+    return names, made
 
 
 def _show(evidence: Evidence) -> None:

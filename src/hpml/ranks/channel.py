@@ -1,8 +1,8 @@
 """The two directions of the socket between the parent and one rank.
 
 Down, each behind its length: one job, a pickle made by the parent (the trusted side); then the
-replies to what the rank asked. Up: a stream of msgpack events, each a list whose first item names
-it.
+replies to what the rank asked, or, to a rank that stays, what it is to run next. Up: a stream of
+msgpack events, each a list whose first item names it.
 """
 
 import socket
@@ -102,6 +102,10 @@ class EventReader:
             list_hook=self._count,
         )
         self._lists = 0  # in the event that is being read
+        self._left = total
+
+    def refill(self, total: int = MAX_TOTAL) -> None:
+        """From now on so many bytes may come: for the next run of ranks that stay."""
         self._left = total
 
     def feed(self, data: bytes) -> list[list[Any]]:

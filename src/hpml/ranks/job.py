@@ -10,6 +10,7 @@ from hpml.ranks.flavour import Flavour
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 SAMPLE_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGWINCH
 
+MOST_OF_A_RUN = 86_400.0  # seconds, of ranks that stay
 MOST_WITHOUT_CORE = 2  # times its limit, that a launch may take longer on a busy machine
 
 
@@ -38,9 +39,24 @@ class Job:
     count_memory: bool = False  # from just before its drive
     live: bool = False  # count its tensors by kind
     limited: bool = False  # in its memory
+    stays: bool = False  # after its drive, to run it once more
 
     @property
     def gloo_timeout(self) -> float:
         """Seconds after which Gloo gives up waiting for another rank: never before the parent, who
         knows which rank is to blame."""
+        if self.stays:  # each run has a time limit of its own
+            return MOST_OF_A_RUN
         return (1 + MOST_WITHOUT_CORE) * self.timeout + 30.0
+
+
+@dataclass(frozen=True)
+class Again:
+    """What a rank that has stayed needs to run its drive once more. Made and pickled by the parent.
+
+    `afresh`: no call that was made so far belongs to one to come.
+    """
+
+    inputs: bytes  # this rank's, as `hpml.ranks.inputs` pickles them
+    filename: str  # under which the lines of this run are reported
+    afresh: bool

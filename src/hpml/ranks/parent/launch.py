@@ -25,6 +25,7 @@ from hpml.ranks.parent import warm
 from hpml.ranks.parent.leash import Leash
 from hpml.ranks.parent.running import Running
 from hpml.ranks.parent.serving import Server
+from hpml.ranks.parent.staying import Staying, StayingRun
 from hpml.ranks.parent.watch import Watched
 from hpml.ranks.supervisor.forking import MAX_RANKS, MEETING
 
@@ -68,6 +69,7 @@ def launch(
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
     leash: Leash | None = None,
+    staying: Staying | None = None,
 ) -> Evidence:
     """Run `drive` on `world_size` ranks forked from the warm server; return when all have ended.
 
@@ -147,7 +149,11 @@ def launch(
     With a `leash` another thread may end the launch, which then raises `leash.Cancelled`, and sets
     from when the time limit counts.
 
-    Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
+    With `staying`, a new one, ranks that have come to the end of the drive stay there, and can run
+    it once more, on other inputs (see `hpml.ranks.parent.staying`). Inputs are then needed, and
+    neither an answer, nor proxies, nor a server can be had.
+
+    Else nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
     and is recorded in `evidence.diagnosis`; so does `timeout`, in seconds.
 
@@ -203,10 +209,11 @@ def launch(
             count_memory=count_memory or memory is not None,
             limited=memory is not None,
             live=(live or memory is not None) and not flavours.with_tensorflow(flavour),
+            stays=staying is not None,
         )
         for rank in range(world_size)
     ]
-    with Running(
+    run = (Running if staying is None else StayingRun)(
         jobs,
         scratch,
         watched,
@@ -221,8 +228,11 @@ def launch(
         looks=looks,
         opens=opens,
         memory=None if memory is None else memory_limit.check(memory),
-    ) as running:
-        return running.until_ended()
+    )
+    if isinstance(run, StayingRun) and staying is not None:
+        return staying.begin(run)
+    with run:
+        return run.until_ended()
 
 
 def _watched(drive: Callable | Pickled, answer: str | None, name: str) -> Watched:

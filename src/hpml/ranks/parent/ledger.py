@@ -46,6 +46,9 @@ class RankLog:
     rank: int
     started: float  # time.monotonic() at the launch's start
     calls: list[Call] = field(default_factory=list)
+    earlier: int = 0  # of these, from runs before this one; their indices are 0 and below
+    before: int = 0  # calls that the rank had counted when this run began
+    earlier_seconds: float = 0.0  # from the first run's start to this one's
     marks: list[Mark] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     asking: bool = False  # the last of `asked` has no reply yet
@@ -81,6 +84,8 @@ class RankLog:
             return  # what comes after the end is not evidence
         if kind == "call":
             self._call(now, *rest)
+        elif kind in ("wait", "done") and self._is_forgotten(rest[0]):
+            return
         elif kind == "wait":
             index, at = rest
             place = self._place(index)
@@ -170,8 +175,48 @@ class RankLog:
         if self.waiting is None and self.open is not None:
             self.waiting = self.calls.index(self.open)
 
+    def next(self, started: float) -> "RankLog":
+        """The log of the rank's next run, from `started` on, with the calls so far: some that come
+        may belong to them. They are not of that run, and nor are their lines."""
+        last = self.calls[-1].index if self.calls else 0
+        passed = started - self.started
+
+        def earlier(at: float | None) -> float | None:
+            return None if at is None else at - passed
+
+        calls = [
+            replace(
+                call,
+                index=call.index - last,
+                line=None,
+                issued=call.issued - passed,
+                waited=earlier(call.waited),
+                finished=earlier(call.finished),
+            )
+            for call in self.calls
+        ]
+        return RankLog(
+            self.rank,
+            started,
+            calls,
+            earlier=len(calls),
+            before=self.before + last,
+            earlier_seconds=self.earlier_seconds + passed,
+            groups=[NewGroup(group.members, None) for group in self.groups],
+            begun=True,
+        )
+
+    def forget_earlier(self) -> None:
+        """No call of earlier runs belongs to one that comes."""
+        del self.calls[: self.earlier]
+        self.earlier = 0
+
+    def _is_forgotten(self, index: int) -> bool:
+        first = self.calls[0].index if self.calls else 1
+        return bool(self.before) and index - self.before < first
+
     def _place(self, index: int) -> int:
-        place = index - self.calls[0].index
+        place = index - self.before - self.calls[0].index
         if not 0 <= place < len(self.calls):
             raise ValueError(f"call {index} was never made")
         return place
@@ -196,6 +241,7 @@ class RankLog:
         tag: Any = 0,
         *meets: Any,
     ) -> None:
+        index -= self.before
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
         self.calls.append(
@@ -222,7 +268,7 @@ class RankLog:
     def _time(self, at: float, now: float) -> float:
         """A rank's time on the launch's clock. ValueError if before the launch or after now."""
         since = float(at) - self.started
-        if not -1.0 <= since <= now + 1.0:
+        if not -1.0 - self.earlier_seconds <= since <= now + 1.0:
             raise ValueError(f"a moment {since:.1f} s from the start, told after {now:.1f} s")
         return since
 
@@ -259,7 +305,11 @@ class RankLog:
             stdout=self.output.decode("utf-8", "replace"),
             stdout_cut=self.output_cut,
             # The engine's own call comes first. A rank may have left it out.
-            calls=tuple(c for c in self.calls if c.index > 0 or c.operation not in MEETING),
+            calls=tuple(
+                call
+                for call in self.calls[self.earlier :]
+                if call.index > 0 or call.operation not in MEETING
+            ),
             marks=tuple(self.marks),
             asked=tuple(self.asked),
             seconds=self.ended_at if self.ended_at is not None else now,

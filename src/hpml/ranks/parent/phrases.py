@@ -43,6 +43,8 @@ def operation(call: Call) -> str:
 
 
 def place(call: Call, lines_of: str) -> str:
+    if call.index < 1:  # of ranks that have stayed
+        return "begun in an earlier cell"
     return f"call {call.index}" + (f", line {call.line} {lines_of}" if call.line else "")
 
 

@@ -18,20 +18,14 @@ from typing import Any
 from hpml.answer.rules import Rules
 from hpml.network.link import Link
 from hpml.ranks.channel import EventReader, frame
-from hpml.ranks.evidence import (
-    MEETING,
-    Counts,
-    Diagnosis,
-    Evidence,
-    LiveTensors,
-    Traffic,
-)
+from hpml.ranks.evidence import MEETING, Counts, Diagnosis, Evidence, LiveTensors
 from hpml.ranks.flavour import by_horovod
 from hpml.ranks.job import Job
 from hpml.ranks.killing import Kill
 from hpml.ranks.parent import diagnose, warm
 from hpml.ranks.parent.leash import Cancelled, Leash
 from hpml.ranks.parent.ledger import RankLog
+from hpml.ranks.parent.reports import Reports
 from hpml.ranks.parent.serving import Server, Serving
 from hpml.ranks.parent.standstill import stand_still
 from hpml.ranks.parent.watch import LOOK_EVERY, QUIET, QUIET_UNSEEN, Watch, Watched
@@ -81,23 +75,18 @@ class Running:
             "memory": memory,
             "live": jobs[0].live,
         }
+        self._job = jobs[0]
         self._words = watched.words
         self._on_output = on_output
-        self._link, self._no_link = link, ""
-        self._traffic: dict[str, list[Traffic]] = {"ranks": [], "nodes": []}
+        self._link = link
         self._unsent = [memoryview(frame(pickle.dumps(job))) for job in jobs]
         self._readers = [EventReader() for _ in jobs]
         self._selector = selectors.DefaultSelector()
         self._agreement = diagnose.Agreement()
         self._control_text = b""
-        self._supervisor_gone = self._all_gone = self._cancelled = False
-        self._killed: int | None = None
-        self._broken = self._no_kill = self._failed = ""  # reasons; empty: it did not happen
-        self._files: dict[str, int] | None = None
-        self._peaks: list[int | None] = [None] * len(jobs)  # bytes, by rank
-        self._set_back: list[int] = []  # ranks that have set their own peak back
-        self._pages: list[dict[str, Any] | None] = [None] * len(jobs)  # of live tensors, by rank
-        self._limited = ""
+        self._supervisor_gone = self._cancelled = False
+        self._reports = Reports()
+        self._find: tuple[Callable[[], list[int]], Callable[[], list[int]]] | None = None
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # pipes with each rank's stacks
         if leash is not None:
@@ -108,16 +97,20 @@ class Running:
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
         look = self._look if looks else None
         self._serving = None if serve is None else Serving(serve, self._logs, self._send, look)
-        unseen = self._header["alone"] and link is not None and not jobs[0].proxied
-        self._watch = Watch(
+        self._leash = leash
+        self._watch = self._new_watch(watched, timeout)
+
+    def _new_watch(self, watched: Watched, timeout: float) -> Watch:
+        unseen = self._header["alone"] and self._link is not None and not self._job.proxied
+        return Watch(
             self._logs,
             watched,
             timeout,
             self._stacks,
             self._started,
-            linked=link is not None,
-            flavour=jobs[0].flavour,
-            leash=leash,
+            linked=self._link is not None,
+            flavour=self._job.flavour,
+            leash=self._leash,
             quiet=QUIET_UNSEEN if unseen else QUIET,
         )
 
@@ -140,9 +133,10 @@ class Running:
             if self._cancelled:
                 raise Cancelled("the launch was ended by its caller")
             if self._supervisor_gone and not self._all_ended():
-                self._failed = "the launch's supervisor went away before its ranks ended"
-            if self._failed:
-                raise warm.ServerDied(self._failed, began=any(log.begun for log in self._logs))
+                failed = "the launch's supervisor went away before its ranks ended"
+                self._reports.take({"failed": failed})
+            if why := self._reports.failed:
+                raise warm.ServerDied(why, began=any(log.begun for log in self._logs))
             now = time.monotonic()
             if diagnosis is None and now >= next_look:
                 diagnosis = self._watch.flood() or self._watch.look(now)
@@ -152,9 +146,10 @@ class Running:
         if diagnosis is not None:
             tracebacks = {log.rank: log.raised.traceback for log in self._logs if log.raised}
             diagnosis = replace(diagnosis, stacks=tracebacks | self._watch.stacks())
-        self._end()
+        self._wind_up(diagnosis)
+        reports = self._reports
         if diagnosis is not None and self._header["memory"] is not None:
-            allowed, live = self._header["memory"], self._pages
+            allowed, live = self._header["memory"], reports.live
             out = diagnose.out_of_memory(self._logs, self._words, allowed, live)
             diagnosis = diagnosis if out is None else replace(out, stacks=diagnosis.stacks)
         return Evidence(
@@ -164,24 +159,28 @@ class Running:
                     log.evidence(seconds),
                     traffic=traffic,
                     peak_bytes=peak,
-                    set_back=log.rank in self._set_back,
+                    set_back=log.rank in reports.set_back,
                     live=page and LiveTensors.of_page(page),
                 )
                 for log, traffic, peak, page in zip_longest(
-                    self._logs, self._traffic["ranks"], self._peaks, self._pages
+                    self._logs, reports.traffic_of("ranks"), reports.peaks, reports.live
                 )
             ),
             seconds=seconds,
             diagnosis=diagnosis,
-            link=None if self._no_link else self._link,
-            no_link=self._no_link,
-            uplinks=tuple(self._traffic["nodes"]),
-            killed=self._killed,
-            broken=self._broken,
-            no_kill=self._no_kill,
-            files=self._files,
-            limited=self._limited,
+            link=None if reports.no_link else self._link,
+            no_link=reports.no_link,
+            uplinks=tuple(reports.traffic_of("nodes")),
+            killed=reports.killed,
+            broken=reports.broken,
+            no_kill=reports.no_kill,
+            files=reports.left,
+            limited=reports.limited,
         )
+
+    def _wind_up(self, diagnosis: Diagnosis | None) -> None:
+        """The drive is over, for this reason where not all have returned."""
+        self._end()
 
     def _open(self) -> None:
         """Make a channel and an output pipe per rank, and hand their far ends to a supervisor."""
@@ -337,37 +336,19 @@ class Running:
             if "pids" in message:
                 here = self._server.pids_here
                 on_network = message["proxies"] or message["pids"]
-                self._watch.forked(partial(here, message["pids"]), partial(here, on_network))
+                self._find = (partial(here, message["pids"]), partial(here, on_network))
+                self._watch.forked(*self._find)
             elif "rank" in message:
                 log = self._logs[message["rank"]]
                 log.out_of_memory = log.out_of_memory or message.get("out_of_memory", False)
                 self._rank_gone(message["rank"], message["status"])
-            elif "failed" in message:  # the first leads to the others
-                self._failed = self._failed or message["failed"]
-            elif "gone" in message:
-                self._all_gone = message["gone"]
-            elif "killed" in message:
-                self._killed = message["killed"]
-            elif "no_kill" in message:
-                self._no_kill = message["no_kill"]
-            elif "broken" in message:
-                self._broken = message["broken"]
-            elif "looked" in message and self._serving is not None:
+            elif "looked" in message:
                 now = time.monotonic() - self._started
                 counts = Counts(**message["counts"])
-                self._serving.looked(message["looked"], message["files"], now, counts)
-            elif "left" in message:
-                self._files = message["left"]
-            elif "peaks" in message:
-                self._peaks, self._set_back = message["peaks"], message["set_back"]
-                self._pages, self._limited = message["live"], message["limited"]
-            elif "no_link" in message:
-                self._no_link = message["no_link"]
-            elif "traffic" in message:
-                self._traffic = {
-                    of: [Traffic(*counts) for counts in each]
-                    for of, each in message["traffic"].items()
-                }
+                if self._serving is not None:
+                    self._serving.looked(message["looked"], message["files"], now, counts)
+            else:
+                self._reports.take(message)
 
     def _rank_gone(self, rank: int, status: int) -> None:
         # What it sent before is passed on by its proxy, which then ends.
@@ -400,7 +381,7 @@ class Running:
                 elif (channel := _channel(key)).fileno() >= 0:
                     self._selector.unregister(channel)
                     channel.close()  # what a rank still sends is no longer evidence
-        if not self._all_gone:  # nor has the supervisor removed the ranks' folder
+        if not self._reports.gone:  # nor has the supervisor removed the ranks' folder
             self._server.end_all()
             shutil.rmtree(self._header["scratch"], ignore_errors=True)
         self._close()

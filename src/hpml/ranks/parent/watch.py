@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ class Watch:
         self._last_look = started
         self._lost = 0.0  # seconds in which this process stood still, as the ranks may have
         self._without = 0.0  # seconds without a core, the most of all ranks so far
+        self._earlier: dict[int, float] = {}  # of these, by pid, in earlier runs
         self._processor: dict[int, float] = {}
         # Horovod's threads poll each other all the time.
         self._bystanders = HOROVOD_THREADS if by_horovod(flavour) else ""
@@ -147,6 +149,17 @@ class Watch:
         """
         self._find_pids, self._find_on_network = cache(find_pids), cache(find_on_network)
 
+    def have_run_before(self) -> None:
+        """Where the ranks have stayed: what they waited for a core until now was of another run."""
+        self._earlier = {pid: movement.seconds_without_core(pid) for pid in self.pids}
+
+    def interrupt(self, limit: float) -> None:
+        """Interrupt the ranks that are at work; their time is over `limit` seconds from now."""
+        self._timeout = time.monotonic() - self._started - self._lost + limit
+        for log in self._unfinished():
+            if self.pids and log.begun:
+                self._signal(log.rank, signal.SIGINT)
+
     @property
     def pids(self) -> Sequence[int]:
         """By rank; none before the ranks are forked."""
@@ -183,7 +196,8 @@ class Watch:
         At most twice the limit, so that a launch ends whatever the ranks do.
         """
         pids = [self.pids[log.rank] for log in self._unfinished()] if self.pids else []
-        self._without = max(self._without, *map(movement.seconds_without_core, pids), 0.0)
+        waited = [movement.seconds_without_core(pid) - self._earlier.get(pid, 0.0) for pid in pids]
+        self._without = max(self._without, *waited, 0.0)
         return min(self._without, MOST_WITHOUT_CORE * self._timeout)
 
     def _unfinished(self) -> list[RankLog]:

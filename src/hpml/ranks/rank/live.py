@@ -114,6 +114,13 @@ class Tracker(TorchDispatchMode):
         setattr(torch.UntypedStorage, "resize_", resizing)  # noqa: B010
         self.__enter__()
 
+    def begin_again(self) -> None:
+        """From now on the peaks are those of another run."""
+        with self._lock:
+            self._peak, self._rising = self._total, False
+            self._page.at_peak[:] = self._page.now
+            self._page.highest[:] = self._page.now
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:

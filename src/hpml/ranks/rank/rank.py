@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from hpml.answer import enforce
 from hpml.answer.module import as_module
 from hpml.ranks import encoding, flavour, inputs, stationary, warm_tensorflow
 from hpml.ranks.channel import EventSender, receive_job
-from hpml.ranks.job import SAMPLE_SIGNAL, STACK_SIGNAL, Job
+from hpml.ranks.job import SAMPLE_SIGNAL, STACK_SIGNAL, Again, Job
 from hpml.ranks.rank import (
     allocator,
     asking,
@@ -60,7 +60,8 @@ def run(
     rank waits there before the answer and the drive. With a `page` its tensors are counted there.
 
     Does not return: once all is sent the process waits to be ended by its supervisor, since an exit
-    would close connections that other ranks may still be using.
+    would close connections that other ranks may still be using. A job that stays waits for what is
+    to be run next.
     """
     null = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, null), (1, output), (2, output)):
@@ -70,6 +71,8 @@ def run(
         stream.reconfigure(line_buffering=True)
     job: Job = pickle.loads(receive_job(sock))
     send = EventSender(sock)
+    drive: Callable[..., Any] | None = None
+    tracker: Tracker | None = None
     try:
         os.environ.update(job.environment | network | job.extra_environment)
         os.makedirs(job.environment["TMPDIR"], exist_ok=True)
@@ -82,17 +85,43 @@ def run(
         _prepare(job, send, stacks, before_calls, proxy)
         if job.count_memory and proxy is not None:
             proxy[1].let_go = True
-        event = _play(job, at_start, gate, page)
+        drive, arguments, tracker = _set_up(job, gate, page)
+        time.sleep(at_start)  # with delays, ranks start at different times
+        event = _run(drive, arguments)
     except BaseException as error:
         event = _raised(error, job.filename)
+    _finish(send, event)
+    while job.stays and drive is not None:
+        _once_more(drive, pickle.loads(receive_job(sock)), send, tracker)
+    while True:
+        signal.pause()
+
+
+def _once_more(
+    drive: Callable[..., Any], again: Again, send: EventSender, tracker: Tracker | None
+) -> None:
+    """Run the drive of ranks that have stayed once more."""
+    try:
+        signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, again.filename))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        recorder.begin_again(again.filename, again.afresh)
+        if tracker is not None:
+            tracker.begin_again()
+        event = _run(drive, [inputs.load(again.inputs)])
+    except BaseException as error:
+        event = _raised(error, again.filename)
+    _finish(send, event)
+
+
+def _finish(send: EventSender, event: list[Any]) -> None:
+    """Send how the drive has ended, after all that it has printed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:  # closed by the answer: nothing left to flush
             continue
     send(event)
-    while True:
-        signal.pause()
 
 
 def _prepare(
@@ -160,9 +189,13 @@ def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
         yield wait
 
 
-def _play(job: Job, wait: float, gate: Gate | None, page: Page | None) -> list[Any]:
+def _set_up(
+    job: Job, gate: Gate | None, page: Page | None
+) -> tuple[Callable[..., Any], list[Any], Tracker | None]:
+    """The drive, its arguments, and what counts the rank's tensors, where that is asked for."""
     drive = pickle.loads(job.drive)
     given = []
+    tracker = None
     if gate is not None:  # what the engine takes comes before: the group, the inputs
         given = _inputs(job)
         _make_group(job)
@@ -170,7 +203,8 @@ def _play(job: Job, wait: float, gate: Gate | None, page: Page | None) -> list[A
         gate.pass_through()
     if page is not None:
         told = recorder.current()
-        Tracker(page, told.line if told is not None and job.limited else None).install()
+        tracker = Tracker(page, told.line if told is not None and job.limited else None)
+        tracker.install()
     arguments = []
     if job.answer is not None:
         held = None
@@ -180,8 +214,10 @@ def _play(job: Job, wait: float, gate: Gate | None, page: Page | None) -> list[A
     if gate is None:
         given = _inputs(job)
         _make_group(job)
-    arguments += given
-    time.sleep(wait)  # with delays, ranks start at different times
+    return drive, arguments + given, tracker
+
+
+def _run(drive: Callable[..., Any], arguments: list[Any]) -> list[Any]:
     value = drive(*arguments)
     recorder.settle()
     try:

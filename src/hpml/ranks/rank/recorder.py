@@ -40,6 +40,14 @@ class Recorder:
         self._sequences: dict[Any, int] = {}
         self._futures: dict[int, torch.futures.Future] = {}
 
+    def begin_again(self, watched: str, afresh: bool) -> None:
+        """Another run begins, with lines of the file `watched`. `afresh`: no call so far belongs to
+        one to come."""
+        self._watched = watched
+        if afresh:
+            with self._lock:
+                self._sequences.clear()
+
     def line(self) -> int | None:
         """The innermost line of the watched file on the main thread's stack, if there is one."""
         frame: FrameType | None = sys._getframe(1)
@@ -147,6 +155,12 @@ def install(recorder: Recorder) -> None:
 def current() -> Recorder | None:
     """What writes this rank's ledger; None outside a launch."""
     return _recorder
+
+
+def begin_again(watched: str, afresh: bool) -> None:
+    """Where this rank has stayed: as `Recorder.begin_again`."""
+    if _recorder is not None:
+        _recorder.begin_again(watched, afresh)
 
 
 def mark(name: str) -> None:

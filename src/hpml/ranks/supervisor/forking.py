@@ -68,6 +68,7 @@ class Launch:
     gates: dict[int, Gate] = field(default_factory=dict)  # that are shut, by rank
     limits: dict[int, Limit] = field(default_factory=dict)  # of ranks' memory, likewise
     pages: dict[int, Page] = field(default_factory=dict)  # of ranks' tensors, likewise
+    paused: bool = False  # the ranks stay, and run nothing
     opens: Opens | None = None  # of files in a folder that is kept, where the launch looks
 
     @property

@@ -67,6 +67,12 @@ class Count:
         self._before = self._last = look(self._pid)
         self._most = 0
 
+    def begin_again(self) -> None:
+        """From now on the peak is that of another run, beyond what was held at the beginning."""
+        before = self._before
+        self.begin()
+        self._before = self._before and before
+
     def look(self) -> None:
         """Take in what it holds now, and its peak."""
         if self._last is not None and (seen := look(self._pid)) is not None:

@@ -53,7 +53,10 @@ def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -
 
 
 def _watch_over(launch: Launch) -> None:
-    """Report what happens to the ranks, until the launch is to end."""
+    """Report what happens to the ranks, until the launch is to end.
+
+    Ranks that stay are paused between two runs, in which nothing is counted.
+    """
     control, barrier, writings = launch.control, launch.barrier, launch.writings
     kill = launch.header["kill"]
     while True:
@@ -61,11 +64,12 @@ def _watch_over(launch: Launch) -> None:
         if barrier.open:
             watched.append(barrier)
         watched += launch.gates.values()
-        patience = resident.LOOK_EVERY if launch.header["count_memory"] else None
+        counting = launch.header["count_memory"] and not launch.paused
+        patience = resident.LOOK_EVERY if counting else None
         readable, _, _ = select.select([control, launch.wake, *watched], [], [], patience)
         for rank in [rank for rank, gate in launch.gates.items() if gate in readable]:
             _let_through(rank, launch)
-        if launch.header["count_memory"]:
+        if counting:
             for each in launch.counts.values():
                 each.look()
         if barrier in readable:
@@ -95,8 +99,7 @@ def _let_through(rank: int, launch: Launch) -> None:
     gate.open()
 
 
-def _end(launch: Launch) -> None:
-    """End all that is left, and report what can only be known then."""
+def _report_counts(launch: Launch) -> None:
     for rank in launch.pids.values():
         launch.counts[rank].look()
     counts = sorted(launch.counts.items())
@@ -113,6 +116,12 @@ def _end(launch: Launch) -> None:
             "limited": limited.pop() if len(limited) == 1 else "",
         },
     )
+
+
+def _end(launch: Launch) -> None:
+    """End all that is left, and report what can only be known then."""
+    if not launch.paused:
+        _report_counts(launch)
     # Held, since what a rank has for itself ends with it; looked at when nobody writes any more
     held = _hold(_folders(launch)) if launch.header["looks"] else []
     store = [launch.store] if launch.store is not None else []
@@ -153,14 +162,17 @@ def _hold(folders: Sequence[str]) -> list[int]:
 
 
 def _look(launch: Launch) -> bool:
-    """Look at the files, and at what the kernel counts, for each rank that the parent names; False
-    where it wants an end, or is gone."""
+    """Do what the parent asks: look at the files, and at what the kernel counts, for a rank; pause,
+    and go on again. False where it wants an end, or is gone."""
     # Whole lines, and all there are: a rank has one open request at a time.
     try:
         lines = launch.control.recv(2**12).split(b"\n")[:-1]
     except ConnectionResetError:
         return False
     for line in lines:
+        if line in (b"pause", b"again"):
+            _pause(launch) if line == b"pause" else _go_on(launch)
+            continue
         if not line.startswith(b"look "):
             return False
         rank = int(line.split()[1])
@@ -169,6 +181,20 @@ def _look(launch: Launch) -> bool:
         files = files_in_all(_folders(launch))
         tell(launch.control, {"looked": rank, "files": files, "counts": counts})
     return bool(lines)
+
+
+def _pause(launch: Launch) -> None:
+    """All ranks have run their drive, and stay: report what was counted."""
+    _report_counts(launch)
+    traffic = {} if launch.network is None else {"traffic": launch.network.traffic()}
+    launch.paused = True
+    tell(launch.control, {"paused": True, **traffic})
+
+
+def _go_on(launch: Launch) -> None:
+    launch.paused = False
+    for each in launch.counts.values():
+        each.begin_again()
 
 
 def _kill_rank(rank: int, launch: Launch) -> None:
