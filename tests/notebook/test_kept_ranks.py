@@ -16,7 +16,10 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.notebook import kept_ranks
 from hpml.notebook.kept_ranks import GONE, STAY
+from hpml.ranks import flavour
+from hpml.ranks.parent import warm
 
+WHY = flavour.missing("horovod")
 DIST = "import torch, torch.distributed as dist\n"
 LIMIT = 20.0  # seconds for a process to be gone
 
@@ -228,7 +231,8 @@ def test_a_rank_that_was_killed_between_two_cells_is_in_the_verdict(run, shell):
     os.kill(shell.user_ns["pid"][1], signal.SIGKILL)
     assert gone(shell.user_ns["pid"][1:])
     assert "not all alive" in run("%ranks")[0]
-    _, error = run("%%ranks 2 --keep\ndist.barrier()")
+    out, error = run("%%ranks 2 --keep\nprint('here')\ndist.barrier()")
+    assert "here" not in out  # the others have not begun
     assert str(error).startswith("rank 1 was killed by SIGKILL")
     assert str(error).endswith(GONE)
 
@@ -273,6 +277,21 @@ def test_a_name_of_the_notebook_is_sent_again_where_it_has_changed_there(run, sh
     assert run("%%ranks 1 --keep\nhistory.append(twice(steps))\nhistory")[0] == "[0] [2, 1, 110]\n"
 
 
+def test_values_that_share_tensors_are_sent_together(run):
+    run(
+        f"{DIST}model = torch.nn.Linear(2, 1, bias=False)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1.0)"
+    )
+    step = (
+        "%%ranks 1 --keep\nbefore = model.weight.tolist()\n"
+        "model(model.weight.detach() * 0 + 1).sum().backward()\n"
+        "optimizer.step()\nbefore != model.weight.tolist()"
+    )
+    assert run(step) == ("[0] True\n", None)
+    run("optimizer = torch.optim.SGD(model.parameters(), lr=2.0)")
+    assert run(step) == ("[0] True\n", None)
+
+
 def test_what_cannot_be_sent_may_have_been_made_in_an_earlier_cell(run):
     run("import threading\nlock = threading.Lock()")
     _, error = run("%%ranks 1 --keep\nlock")
@@ -295,7 +314,7 @@ def test_output_is_that_of_the_cell_live_or_not(run):
             "the kept ranks 'mine' are 2, not 3: go on with them by %%ranks 2 --keep mine",
         ),
         ("2 --keep mine --link 1gbit", "were started without --link, which holds"),
-        ("2 --keep mine --threads 2", "were started without --threads, which holds"),
+        ("2 --keep mine --threads 2", "were started with --threads 1, which holds"),
         ("2 --keep mine --env A=2", "were started with --env A=1, which holds"),
     ],
 )
@@ -314,14 +333,12 @@ def test_ranks_are_listed_and_stopped(run, shell):
     run("%%ranks 2 --keep --out pid\nimport os\npid = os.getpid()")
     run("%%ranks 1 --keep other --memory 300mb --out other\nimport os\nother = os.getpid()")
     pids, other = shell.user_ns["pid"], shell.user_ns["other"]
-    one, two = run("%ranks")[0].splitlines()
-    assert re.fullmatch(
-        r"default: 2 ranks, no link, [\d.]+ MB( to [\d.]+ MB)? each \(RSS\), started \d+ s ago",
-        one,
-    )
-    assert re.fullmatch(
-        r"other: 1 rank, no link, [\d.]+ [MG]B \(RSS\), limit 300mb, started \d+ s ago", two
-    )
+    listed = re.sub(r"[\d.]+ MB( to [\d.]+ MB)?", "N MB", run("%ranks")[0])
+    assert re.sub(r"\d+ s ago", "N s ago", listed).splitlines() == [
+        "default: 2 ranks, no link, N MB each (N MB RSS, with what it shares), started N s ago",
+        "other: 1 rank, no link, N MB (N MB RSS, with what it shares), limit 300mb, "
+        "started N s ago",
+    ]
     _, error = run("%ranks stop nobody")
     assert str(error) == (
         "%ranks stop nobody: no ranks are kept under that name: there are default, other"
@@ -365,6 +382,34 @@ def test_a_memory_limit_holds_and_what_is_held_is_counted_for_each_cell(run, she
     assert "ran out of its 100 MB at line 3 of the cell, in " in str(error)
 
 
+@pytest.mark.skipif(WHY is not None, reason=str(WHY))
+@pytest.mark.xdist_group("horovod")
+def test_ranks_with_horovod_stand_still_between_cells(run, shell):
+    run(
+        "%%ranks 2 --keep --horovod --out pid\n"
+        "import os, torch, horovod.torch as hvd\n"
+        "x, pid = hvd.allreduce(torch.tensor([float(rank)]), op=hvd.Sum), os.getpid()"
+    )
+    pids = shell.user_ns["pid"]
+    assert [psutil.Process(pid).status() for pid in pids] == [psutil.STATUS_STOPPED] * 2
+    cell = "%%ranks 2 --keep --evidence seen\nx = hvd.allreduce(x, op=hvd.Sum, name='x')\nx.item()"
+    assert run(cell) == ("[0] 2.0\n[1] 2.0\n", None)
+    (call,) = shell.user_ns["seen"].ranks[0].calls
+    assert (call.index, call.tensor, call.line) == (1, "allreduce.x", 2)
+    _, error = run("%%ranks 2 --keep\nif rank: hvd.allreduce(x, name='y')")
+    assert "rank 1 waits in allreduce of 'y' (call 1, line 2 of the cell)" in str(error)
+    assert gone(pids, 1.0)
+
+
+def test_a_server_that_died_is_one_sentence(run, shell):
+    run("%%ranks 2 --keep --out pid\nimport os\npid = os.getpid()")
+    os.kill(warm.server().pid, signal.SIGKILL)
+    assert gone(shell.user_ns["pid"])
+    _, error = run("%%ranks 2 --keep\nrank")
+    assert str(error) == f"the launch's supervisor went away before its ranks ended\n{GONE}"
+    assert run("%%ranks 1 --keep\nrank") == ("[0] 0\n", None)
+
+
 KERNEL = """
 import sys, time
 from IPython.core.interactiveshell import InteractiveShell
@@ -392,13 +437,11 @@ def test_nothing_is_left_when_the_kernel_is_killed_or_ends(tmp_path, killed):
         *pids, scratch = kernel.stdout.readline().split()
         pids = [int(pid) for pid in pids]
         assert len(set(pids)) == 6  # two ranks, a process of each, supervisor, server
-        begun = time.monotonic()
         if killed:
             assert all(map(runs, pids))
             assert Path(scratch).is_dir()
             kernel.kill()
         assert kernel.wait(LIMIT) == (-signal.SIGKILL if killed else 0)
         assert gone(pids)
-        assert time.monotonic() - begun < 4.0  # nobody had to wait for anybody's limit
     assert not Path(scratch).exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("hpml-ranks-")]

@@ -6,14 +6,16 @@ processor time, and what they hold is what a learner may want back.
 
 import argparse
 import hashlib
+import io
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
 import psutil
+import torch
 from IPython.core.error import UsageError
 
 from hpml.ranks import memory_limit
@@ -52,14 +54,17 @@ class KeptRanks:
     def news(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the notebook's values that the ranks do not have: new ones, and those that have
         changed in the notebook since the ranks had them."""
-        digests = {name: _digest(value) for name, value in names.items()}
-        news = {name: names[name] for name in names if self._sent.get(name) != digests[name]}
-        self._sent |= digests
-        return news
+        now = {name: _Known.of(value) for name, value in names.items()}
+        news = {name for name in names if now[name].digest != self._sent.get(name)}
+        tensors = {tensor for name in news for tensor in now[name].tensors}
+        # An optimizer and its model travel together, or it would step copies
+        news |= {name for name in names if not tensors.isdisjoint(now[name].tensors)}
+        self._sent |= {name: known.digest for name, known in now.items()}
+        return {name: names[name] for name in names if name in news}
 
     def came_from_here(self, name: str, value: Any) -> None:
         """The notebook has the value from the ranks, whose own goes on."""
-        self._sent[name] = _digest(value)
+        self._sent[name] = _Known.of(value).digest
 
     def check(self, options: argparse.Namespace) -> None:
         """Raises UsageError where the cell asks for other ranks than these."""
@@ -68,6 +73,7 @@ class KeptRanks:
             raise self._others(f"are {size}, not {options.world_size}")
         for name, option in _SETTINGS.items():
             asked, have = getattr(options, name), getattr(self.options, name)
+            have = have or (1 if name == "threads" else have)
             if asked and asked != have:
                 begun = f"with {option} {_words(have)}".rstrip() if have else f"without {option}"
                 raise self._others(f"were started {begun}, which holds as long as they live")
@@ -81,14 +87,14 @@ class KeptRanks:
 
     def __str__(self) -> str:
         size, link = self.options.world_size, self.options.link
-        held = [memory for pid in self.staying.pids if (memory := _resident(pid))]
+        held = [memory for pid in self.staying.pids if (memory := _memory(pid)) is not None]
         parts = [f"{size} rank{'s' * (size != 1)}", f"link {link}" if link else "no link"]
         if len(held) < size:
             parts.append("not all alive: the next cell says which")
         if held:
-            least, most = (memory_limit.words(each(held)) for each in (min, max))
-            span = most if least == most else f"{least} to {most}"
-            parts.append(f"{span}{' each' * (size > 1)} (RSS)")
+            resident, own = zip(*held, strict=True)
+            each = " each" * (size > 1)
+            parts.append(f"{_span(own)}{each} ({_span(resident)} RSS, with what it shares)")
         if self.options.memory:
             parts.append(f"limit {self.options.memory}")
         parts.append(f"started {_ago(time.monotonic() - self.started)} ago")
@@ -134,17 +140,41 @@ def stop_all() -> None:
         _kept.pop(name).staying.stop()
 
 
-def _digest(value: Any) -> bytes:
-    return hashlib.blake2b(cloudpickle.dumps(value)).digest()
+@dataclass(frozen=True)
+class _Known:
+    """By what a value is known again: its pickle, and which tensors are in it."""
+
+    digest: bytes
+    tensors: frozenset[int]
+
+    @classmethod
+    def of(cls, value: Any) -> "_Known":
+        found: set[int] = set()
+
+        class Pickler(cloudpickle.Pickler):
+            def persistent_id(self, obj: Any) -> None:
+                if isinstance(obj, torch.Tensor):
+                    found.add(id(obj))
+
+        file = io.BytesIO()
+        Pickler(file).dump(value)
+        return cls(hashlib.blake2b(file.getbuffer()).digest(), frozenset(found))
 
 
-def _resident(pid: int) -> int:
-    """Bytes; 0 where the process is gone."""
+def _memory(pid: int) -> tuple[int, int] | None:
+    """The process's resident set size, and what it shares with no other, in bytes. None where it
+    is gone."""
     try:
-        process = psutil.Process(pid)
-        return 0 if process.status() == psutil.STATUS_ZOMBIE else process.memory_info().rss
+        found = psutil.Process(pid).memory_full_info()
     except psutil.Error:
-        return 0
+        return None
+    return (found.rss, found.uss) if found.rss else None  # a zombie has none
+
+
+def _span(sizes: Iterable[int]) -> str:
+    """ "250 MB", "250 MB to 1.2 GB"."""
+    least, most = (memory_limit.words(each(sizes)) for each in (min, max))
+    return least if least == most else f"{least} to {most}"
 
 
 def _words(value: Any) -> str:

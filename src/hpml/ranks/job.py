@@ -10,7 +10,7 @@ from hpml.ranks.flavour import Flavour
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 SAMPLE_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGWINCH
 
-MOST_OF_A_RUN = 86_400.0  # seconds, of ranks that stay
+LONG = 30 * 86_400.0  # seconds in which nobody ends ranks that stay
 MOST_WITHOUT_CORE = 2  # times its limit, that a launch may take longer on a busy machine
 
 
@@ -46,7 +46,7 @@ class Job:
         """Seconds after which Gloo gives up waiting for another rank: never before the parent, who
         knows which rank is to blame."""
         if self.stays:  # each run has a time limit of its own
-            return MOST_OF_A_RUN
+            return LONG
         return (1 + MOST_WITHOUT_CORE) * self.timeout + 30.0
 
 

@@ -14,14 +14,14 @@ import contextlib
 import os
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hpml.ranks.channel import frame
 from hpml.ranks.evidence import Diagnosis, Evidence
 from hpml.ranks.inputs import dump
 from hpml.ranks.job import Again
-from hpml.ranks.parent import diagnose
+from hpml.ranks.parent import diagnose, warm
 from hpml.ranks.parent.running import END_LIMIT, Running
 from hpml.ranks.parent.settled import settled
 from hpml.ranks.parent.watch import Watched
@@ -71,7 +71,12 @@ class StayingRun(Running):
     @property
     def paused(self) -> bool:
         """Whether the ranks have come to the end of a run, and can begin the next one."""
-        return self._reports.paused and self._selector.get_map() is not None
+        return self._reports.paused and not self.closed
+
+    @property
+    def closed(self) -> bool:
+        """Whether the ranks, and all that leads to them, are gone."""
+        return self._selector.get_map() is None
 
     @property
     def pids(self) -> Sequence[int]:
@@ -81,16 +86,14 @@ class StayingRun(Running):
     def _wind_up(self, diagnosis: Diagnosis | None) -> None:
         """End the ranks, unless all have come to the end of the drive, and, where one of them
         raised, no call was under way in which others wait for it."""
-        ends = {log.end for log in self._logs}
-        raised = diagnosis is not None
-        if (
-            not (ends <= {"returned", "raised"} and (not raised or settled(self._logs)))
-            or not self._pause()
-        ):
+        at_its_end = {log.end for log in self._logs} <= {"returned", "raised"}
+        stay = at_its_end and (diagnosis is None or settled(self._logs))
+        if not (stay and self._pause()):
             self._end()
 
     def _pause(self) -> bool:
-        """Take in what the ranks have printed, and what was counted; False where that fails."""
+        """Take in what was counted, and what ranks have printed: all of it came before their ends,
+        and a pipe holds no more than is read at once. False where the supervisor is gone."""
         deadline = time.monotonic() + END_LIMIT
         with contextlib.suppress(OSError):  # the supervisor is gone
             self._control.sendall(b"pause\n")
@@ -98,10 +101,6 @@ class StayingRun(Running):
             if self._supervisor_gone or time.monotonic() > deadline:
                 return False
             self._turn(0.5)
-        # A pipe holds no more than is read from it at once
-        for key in list(self._selector.get_map().values()):
-            if key.data[0] == "output":
-                self._read_output(key.fd, key.data[1])
         return True
 
 
@@ -116,7 +115,8 @@ class Staying:
         """The first run, which a launch has begun."""
         self._run = run
         atexit.register(self.stop)  # before the server's own end, which would wait for them
-        return self._take_in(run)
+        with self._unless_paused(run):
+            return _until_ended(run)
 
     def again(
         self,
@@ -131,10 +131,12 @@ class Staying:
         Other arguments as `launch` has them. Raises RuntimeError where no ranks have stayed,
         `warm.ServerDied` where their supervisor is gone.
         """
-        if self._run is None:
+        run = self._run
+        if run is None:
             raise RuntimeError("no ranks have stayed")
-        self._run.again(inputs, watched, timeout, on_output)
-        return self._take_in(self._run)
+        with self._unless_paused(run):
+            run.again(inputs, watched, timeout, on_output)
+            return _until_ended(run)
 
     @property
     def here(self) -> bool:
@@ -154,13 +156,23 @@ class Staying:
             with run:
                 pass
 
-    def _take_in(self, run: StayingRun) -> Evidence:
+    @contextlib.contextmanager
+    def _unless_paused(self, run: StayingRun) -> Iterator[None]:
+        """However a run ends: stop ranks that cannot begin another one."""
         try:
-            return run.until_ended()
-        except KeyboardInterrupt:
-            run.interrupt()
-            run.until_ended()
-            raise
+            yield
         finally:
             if not run.paused:
                 self.stop()
+
+
+def _until_ended(run: StayingRun) -> Evidence:
+    """After an interrupt, the ranks are interrupted too: they may have come to the end then."""
+    try:
+        return run.until_ended()
+    except KeyboardInterrupt:
+        if not run.closed:
+            run.interrupt()
+            with contextlib.suppress(warm.ServerDied):  # the first interrupt came as they ended
+                run.until_ended()
+        raise

@@ -186,6 +186,8 @@ def _look(launch: Launch) -> bool:
 def _pause(launch: Launch) -> None:
     """All ranks have run their drive, and stay: report what was counted."""
     _report_counts(launch)
+    if launch.header["rendezvous"]:  # Horovod's threads poll each other, all the time
+        _signal(launch, signal.SIGSTOP)
     traffic = {} if launch.network is None else {"traffic": launch.network.traffic()}
     launch.paused = True
     tell(launch.control, {"paused": True, **traffic})
@@ -193,8 +195,15 @@ def _pause(launch: Launch) -> None:
 
 def _go_on(launch: Launch) -> None:
     launch.paused = False
+    if launch.header["rendezvous"]:
+        _signal(launch, signal.SIGCONT)
     for each in launch.counts.values():
         each.begin_again()
+
+
+def _signal(launch: Launch, number: signal.Signals) -> None:
+    for pid in launch.pids:
+        os.kill(pid, number)
 
 
 def _kill_rank(rank: int, launch: Launch) -> None:
