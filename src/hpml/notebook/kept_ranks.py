@@ -5,6 +5,7 @@ processor time, and what they hold is what a learner may want back.
 """
 
 import argparse
+import contextlib
 import hashlib
 import io
 import shlex
@@ -165,10 +166,14 @@ def _memory(pid: int) -> tuple[int, int] | None:
     """The process's resident set size, and what it shares with no other, in bytes. None where it
     is gone."""
     try:
-        found = psutil.Process(pid).memory_full_info()
+        process = psutil.Process(pid)
+        found: Any = process.memory_info()
+        with contextlib.suppress(psutil.AccessDenied):  # macOS shows it to root alone
+            found = process.memory_full_info()
     except psutil.Error:
         return None
-    return (found.rss, found.uss) if found.rss else None  # a zombie has none
+    # A zombie has none
+    return (found.rss, getattr(found, "uss", found.rss)) if found.rss else None
 
 
 def _span(sizes: Iterable[int]) -> str:

@@ -90,6 +90,8 @@ def run(
         event = _run(drive, arguments)
     except BaseException as error:
         event = _raised(error, job.filename)
+    if job.stays:  # an interrupt is meant for what it runs
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     _finish(send, event)
     while job.stays and drive is not None:
         _once_more(drive, pickle.loads(receive_job(sock)), send, tracker)
@@ -110,12 +112,12 @@ def _once_more(
         event = _run(drive, [inputs.load(again.inputs)])
     except BaseException as error:
         event = _raised(error, again.filename)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _finish(send, event)
 
 
 def _finish(send: EventSender, event: list[Any]) -> None:
     """Send how the drive has ended, after all that it has printed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
