@@ -89,7 +89,7 @@ def login_environment(slurm: Slurm) -> dict[str, str]:
 
 def submit(slurm: Slurm, words: Sequence[str], settings: Mapping[str, str], root: Path) -> str:
     """Submit a job with this sbatch line; its number. Raises UserError with sbatch's message."""
-    done = slurm.run(*words, more={**_this_python(), **settings}, cwd=root)
+    done = slurm.run(*words, more={**this_python(), **settings}, cwd=root)
     number = re.search(r"Submitted batch job (\d+)", done.stdout)
     if done.returncode or not number:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -172,7 +172,7 @@ def _format_state(state: str, reason: str) -> str:
     return state if reason in ("None", "") or state == "COMPLETED" else f"{state} ({reason})"
 
 
-def _this_python() -> dict[str, str]:
+def this_python() -> dict[str, str]:
     """Variables with which a job uses this Python, if no shell has activated its environment."""
     if sys.prefix == sys.base_prefix or os.environ.get("VIRTUAL_ENV"):
         return {}

@@ -37,6 +37,9 @@ _SETTINGS = {
     "threads": "--threads",
     "no_group": "--no-group",
     "live_tensors": "--live-tensors",
+    "on": "--on",
+    "nodes": "--nodes",
+    "gpus": "--gpus",
 }
 
 
@@ -88,9 +91,13 @@ class KeptRanks:
 
     def __str__(self) -> str:
         size, link = self.options.world_size, self.options.link
-        held = [memory for pid in self.staying.pids if (memory := _memory(pid)) is not None]
+        on = self.options.on
+        pids = () if on else self.staying.pids
+        held = [memory for pid in pids if (memory := _memory(pid)) is not None]
         parts = [f"{size} rank{'s' * (size != 1)}", f"link {link}" if link else "no link"]
-        if len(held) < size:
+        if on:
+            parts.append(f"on {on}")
+        elif len(held) < size:
             parts.append("not all alive: the next cell says which")
         if held:
             resident, own = zip(*held, strict=True)

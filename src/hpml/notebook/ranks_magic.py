@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.checks.library_frames import folded
 from hpml.errors import UserError
-from hpml.notebook import kept_ranks
+from hpml.notebook import kept_ranks, on_slurm
 from hpml.notebook.cell import Cells
 from hpml.notebook.kept_ranks import KeptRanks
 from hpml.ranks import memory_limit
@@ -73,13 +73,15 @@ def _parser() -> _Parser:
         action="store_true",
         help="without a process group, and without a network but the ranks' own",
     )
+    on_slurm.add_options(parser)
     return parser
 
 
 def ranks(line: str, cell: str) -> None:
     """Run the cell on N ranks: `%%ranks N [--keep [NAME]] [--horovod [tensorflow]] [--tensorflow]
     [--link RATE] [--memory SIZE] [--out NAMES] [--evidence NAME] [--live-tensors]
-    [--env NAME=VALUE ...] [--timeout S] [--threads T] [--live] [--stacks] [--no-group]`.
+    [--env NAME=VALUE ...] [--timeout S] [--threads T] [--live] [--stacks] [--no-group]
+    [--on slurm [--nodes N] [--time T] [--gpus N]]`.
 
     Each rank has the names that the cell uses from the notebook, `rank` and `world_size`, and,
     unless `--no-group`, torch.distributed with the default group. What a rank prints, and the value
@@ -99,6 +101,11 @@ def ranks(line: str, cell: str) -> None:
 
     `--link 1gbit` puts each rank behind a link of that rate, `--link
     nodes=2x2,intra=10gbit,inter=1gbit` on two nodes with a slow link between them.
+
+    `--on slurm` has them on the nodes of a SLURM cluster, on `--nodes N` of them: a step of the
+    allocation that the notebook runs in, else one that is asked for with slurm/site.sh's settings
+    and given back at the end. `--time` is the allocation's, `--timeout` counts from when the ranks
+    begin. With `--gpus 1` each has a GPU, and collectives of CUDA tensors go by NCCL.
 
     `--memory 600mb` lets each rank use so much, beyond what it has when the cell begins. A rank
     that wants more ends the cell, with a sentence of who held what. With it, or `--live-tensors`,
@@ -167,27 +174,30 @@ def _run(
     on_output = _Marked() if options.live else None
     settings = dict(_setting(text) for text in options.env)
     try:
+        on_slurm.check(options)
         if kept is not None and kept.staying.here:
             return kept.staying.again(
                 inputs, watched=watched, timeout=options.timeout, on_output=on_output
             )
         memory = None if options.memory is None else memory_limit.parse(options.memory)
-        evidence = launch(
-            Cells(),
-            options.world_size,
-            inputs=inputs,
-            flavour=_flavour(options.horovod, options.tensorflow),
-            environment=lambda rank: settings,
-            process_group=not options.no_group,
-            timeout=options.timeout,
-            link=options.link,
-            threads=1 if options.threads is None else options.threads,
-            memory=memory,
-            live=options.live_tensors,
-            watched=watched,
-            on_output=on_output,
-            staying=None if kept is None else kept.staying,
-        )
+        with on_slurm.ranks(options) as leash:
+            evidence = launch(
+                Cells(),
+                options.world_size,
+                inputs=inputs,
+                flavour=_flavour(options.horovod, options.tensorflow),
+                environment=lambda rank: settings,
+                process_group=not options.no_group,
+                timeout=options.timeout,
+                link=options.link,
+                threads=1 if options.threads is None else options.threads,
+                memory=memory,
+                live=options.live_tensors,
+                watched=watched,
+                on_output=on_output,
+                leash=leash,
+                staying=None if kept is None else kept.staying,
+            )
     except UserError as error:
         raise UsageError(f"%%ranks: {error}") from None
     except KeyboardInterrupt:
@@ -195,8 +205,10 @@ def _run(
             print(kept_ranks.update(kept))
         raise
     except ServerDied as error:
-        if kept is None:
+        if kept is None and options.on is None:
             raise
+        if kept is None:
+            raise RanksFailed(str(error)) from None
         raise RanksFailed(f"{error}\n{kept_ranks.update(kept)}") from None
     if evidence.no_link:
         print(f"The network is not emulated, and nothing limits its rate: {evidence.no_link}.")

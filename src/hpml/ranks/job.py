@@ -24,7 +24,7 @@ class Job:
     filename: str  # under which its lines are reported
     rank: int
     world_size: int
-    store: str  # file of the rendezvous
+    store: str  # file of the rendezvous; "" where ranks meet at MASTER_ADDR
     cwd: str
     environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
     extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last

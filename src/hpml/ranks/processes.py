@@ -25,10 +25,10 @@ def become_subreaper() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
 
 
-def die_with_parent() -> None:
+def die_with_parent(by: int = signal.SIGKILL) -> None:
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
-        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(by), 0, 0, 0)
 
 
 def allow_looking_inside(allowed: bool) -> None:

@@ -189,7 +189,8 @@ def launch(
             rules=rules,
             rank=rank,
             world_size=world_size,
-            store=os.path.join(scratch, MEETING, "store"),
+            # A file of one machine's is none of others'
+            store="" if server.spread else os.path.join(scratch, MEETING, "store"),
             cwd=folder,
             environment={
                 # For files left behind, such as AutoGraph's: removed with the ranks

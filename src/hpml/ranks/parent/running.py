@@ -342,6 +342,8 @@ class Running:
                 log = self._logs[message["rank"]]
                 log.out_of_memory = log.out_of_memory or message.get("out_of_memory", False)
                 self._rank_gone(message["rank"], message["status"])
+            elif "clocks" in message:
+                self._compare_clocks(message["clocks"])
             elif "looked" in message:
                 now = time.monotonic() - self._started
                 counts = Counts(**message["counts"])
@@ -349,6 +351,12 @@ class Running:
                     self._serving.looked(message["looked"], message["files"], now, counts)
             else:
                 self._reports.take(message)
+
+    def _compare_clocks(self, ahead: Sequence[float]) -> None:
+        """The ranks begin only now, on machines whose clocks are `ahead` of this one's."""
+        self._started = time.monotonic()
+        for log, seconds in zip(self._logs, ahead, strict=True):
+            log.started = self._started + seconds
 
     def _rank_gone(self, rank: int, status: int) -> None:
         # What it sent before is passed on by its proxy, which then ends.

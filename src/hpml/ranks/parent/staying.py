@@ -42,8 +42,8 @@ class StayingRun(Running):
         """Begin another run, which `until_ended` then takes in by itself."""
         self._words, self._on_output = watched.words, on_output
         self._reports.begin_again()
-        self._started = time.monotonic()
-        self._logs = [log.next(self._started) for log in self._logs]
+        before, self._started = self._started, time.monotonic()
+        self._logs = [log.next(self._started + log.started - before) for log in self._logs]
         for reader in self._readers:
             reader.refill()
         self._turn(0.0)  # what came since the last run

@@ -110,6 +110,8 @@ class WarmServer:
     def pid(self) -> int:
         return self._process.pid
 
+    spread = False  # its ranks are all on this machine
+
     @property
     def sandboxed(self) -> bool:
         return self._inside is not None

@@ -22,6 +22,7 @@ LOOK_EVERY = 0.1  # seconds between two looks at what moves
 STOOD_STILL = 1.0  # seconds between two looks: the ranks had no time either
 MEET = 6.0  # seconds in which ranks that have all come meet, if they name the same place
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
+FAR = 2.0  # the same where what a rank says comes over a network
 LOST = 1.8  # the same where a message may be under way from an isend that nobody waits for yet
 # The same where ranks talk over links in ways that are not recorded: a rank that is refused,
 # because the other is not there yet, tries again seconds later (gRPC, for TensorFlow, after 1, 1.6,
@@ -106,7 +107,7 @@ class Watch:
             self._locate_workers()
             return diagnose.limit(self._logs, words, self._timeout)
         if not self.pids:
-            return None
+            return self._unseen(passed)
         moving = [log for log in self._unfinished() if self._moves(log)]
         looping = [log for log in moving if self._loops(log, now)]
         if looping:
@@ -130,6 +131,18 @@ class Watch:
             log.wait_for_what_is_open()
         self._locate_workers()
         return diagnose.hang(self._logs, words)
+
+    def _unseen(self, passed: float) -> Diagnosis | None:
+        """As `look`, where no processes can be looked at: they are on other machines, or not forked
+        yet. Then only what follows from the ranks' calls is sure."""
+        self._quiet = 0.0 if self.moved else self._quiet + min(passed, 2 * LOOK_EVERY)
+        self.moved = False
+        if self._quiet < FAR or any(
+            log.waiting is None or diagnose.can_complete(log, self._logs)
+            for log in self._unfinished()
+        ):
+            return None
+        return diagnose.hang(self._logs, self._watched.words)
 
     def flood(self) -> Diagnosis | None:
         """Ranks that print without end, with the line that each is at; or None."""
@@ -277,7 +290,7 @@ class Watch:
         return False
 
     def _signal(self, rank: int, number: int) -> None:
-        pid = self.pids[rank]
+        pid = self.pids[rank] if self.pids else 0
         if pid > 0:  # else it is gone, and 0 would be ourselves
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

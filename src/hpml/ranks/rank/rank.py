@@ -236,10 +236,13 @@ def _make_group(job: Job) -> None:
     if job.process_group and flavour.by_horovod(job.flavour):
         horovod_recorder.framework(job.flavour).init()
     elif job.process_group:
-        # Proxies meet elsewhere, where no rank comes.
-        met = dist.HashStore() if job.proxied else dist.FileStore(job.store, job.world_size)
+        met = None  # on several machines: at MASTER_ADDR
+        if job.proxied:
+            met = dist.HashStore()  # proxies meet elsewhere, where no rank comes
+        elif job.store:
+            met = dist.FileStore(job.store, job.world_size)
         dist.init_process_group(
-            "gloo",
+            "cpu:gloo,cuda:nccl" if not job.store and torch.cuda.is_available() else "gloo",
             store=met,
             rank=job.rank,
             world_size=job.world_size,
