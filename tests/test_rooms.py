@@ -104,6 +104,7 @@ FORKED_BELOW = {
     "server": ("supervisor", "proxy", "rank"),
     "supervisor": ("proxy", "rank"),
     "proxy": ("rank",),
+    "agent": ("rank",),
     "rank": (),
 }
 

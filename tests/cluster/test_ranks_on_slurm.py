@@ -42,7 +42,7 @@ def run(cluster, *cells, before=()):
 
 def agents():
     found = psutil.process_iter(["cmdline"])
-    return [p for p in found if "hpml.ranks.slurm.agent" in " ".join(p.info["cmdline"] or ())]
+    return [p for p in found if "hpml.ranks.agent.agent" in " ".join(p.info["cmdline"] or ())]
 
 
 def nothing_is_left(cluster):

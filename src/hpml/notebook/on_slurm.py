@@ -16,7 +16,7 @@ from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 from hpml.ranks.parent import warm
 from hpml.ranks.parent.leash import Leash
-from hpml.ranks.slurm.slurm_ranks import SlurmRanks
+from hpml.ranks.parent.slurm_ranks import SlurmRanks
 
 # What only this machine's own ranks can have
 _HERE_ALONE = {
@@ -27,7 +27,7 @@ _HERE_ALONE = {
     "live_tensors": "--live-tensors",
 }
 # Above all the software: what the job scripts do, too
-_TASK = 'source slurm/site.sh && exec "${container[@]}" python -m hpml.ranks.slurm.agent'
+_TASK = 'source slurm/site.sh && exec "${container[@]}" python -m hpml.ranks.agent.agent'
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

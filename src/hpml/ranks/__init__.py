@@ -3,6 +3,7 @@
 A folder for each kind of process, with what it alone begins:
 
     parent ──► server ──► supervisor ──► proxy, where there is one, and rank; for each rank
+    parent ──► srun ──► agent ──► rank; for each rank, on the nodes of a cluster
 
 What one process forks it may import, to have it ready; a proxy also takes from `rank` what records
 calls. Nothing of `proxy` and `rank` runs in the parent. The files beside the folders are used by

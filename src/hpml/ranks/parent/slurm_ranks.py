@@ -11,14 +11,14 @@ from functools import partial
 import psutil
 
 from hpml.ranks import processes
-from hpml.ranks.slurm.agent import AT, KEY
-from hpml.ranks.slurm.step import Step
+from hpml.ranks.agent_connection import AT, KEY
+from hpml.ranks.parent.job_step import JobStep
 
 
 class SlurmRanks:
     """`using(SlurmRanks(words, …))`: launches have their ranks from there.
 
-    `words` is an srun that starts `python -m hpml.ranks.slurm.agent` once for each rank, from the
+    `words` is an srun that starts `python -m hpml.ranks.agent.agent` once for each rank, from the
     folder `cwd`; `environment` are variables for it and for its tasks. `report` is called with a
     line where there is something to wait for, `began` when the ranks begin.
     """
@@ -48,7 +48,7 @@ class SlurmRanks:
     def fork_supervisor(self, control: socket.socket, fds: list[int]) -> None:
         """Start the step, and a thread that passes on what goes between `fds` and its ranks."""
         mine = [os.dup(fd) for fd in fds]
-        step = Step(control.dup(), mine, self._start, self._report, self._began)
+        step = JobStep(control.dup(), mine, self._start, self._report, self._began)
         threading.Thread(target=step.run, name="step", daemon=True).start()
 
     def end_all(self) -> None:

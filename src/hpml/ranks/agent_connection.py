@@ -7,6 +7,7 @@ import struct
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any
 
+AT, KEY = "HPML_RANKS_AT", "HPML_RANKS_KEY"  # environment variables of an agent
 CHANNEL, OUTPUT, STACKS, CONTROL = KINDS = ("channel", "output", "stacks", "control")
 PATIENCE = 10  # seconds for the other side to prove it, and for a connection to be made
 MOST = 2**20  # bytes of a message

@@ -15,7 +15,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from hpml.ranks.slurm.connection import (
+from hpml.ranks.agent_connection import (
     CHANNEL,
     CONTROL,
     KINDS,
@@ -32,10 +32,10 @@ PINGS = 7  # of which the quickest tells how the clocks differ
 MOST_LINES = 100  # of srun's, the last ones
 QUIET = 0.1  # seconds without anything from the ranks after which all that they printed is here
 END_LIMIT = 8.0  # seconds for the step to end by itself; less than the launch waits
-IMPORTING = 120.0  # seconds that the last agents may come after the first
+IMPORTING = 300.0  # seconds that the last agents may come after the first
 
 
-class Step:
+class JobStep:
     """The supervisor's side of `control`, and of `fds`: three for each rank, which it closes.
 
     `start` starts an srun whose tasks come to that port with that key. `report` is told in a line

@@ -1,6 +1,6 @@
 """A task of the step: makes ready, forks the rank, reports its end, and ends it.
 
-    python -m hpml.ranks.slurm.agent
+    python -m hpml.ranks.agent.agent
 
 The launch is at the addresses in HPML_RANKS_AT, and knows the key in HPML_RANKS_KEY.
 """
@@ -14,9 +14,19 @@ import time
 from multiprocessing.connection import Connection
 
 from hpml.ranks import processes
-from hpml.ranks.slurm.connection import CHANNEL, CONTROL, OUTPUT, STACKS, bare, connect, hear, say
+from hpml.ranks.agent_connection import (
+    AT,
+    CHANNEL,
+    CONTROL,
+    KEY,
+    OUTPUT,
+    STACKS,
+    bare,
+    connect,
+    hear,
+    say,
+)
 
-AT, KEY = "HPML_RANKS_AT", "HPML_RANKS_KEY"
 LOOK_EVERY = 0.02  # seconds
 
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from hpml.ranks.slurm import connection
-from hpml.ranks.slurm.connection import CHANNEL, CONTROL, accept, bare, connect, hear, listen, say
+from hpml.ranks import agent_connection as connection
+from hpml.ranks.agent_connection import CHANNEL, CONTROL, accept, bare, connect, hear, listen, say
 
 KEY = secrets.token_bytes(32)
 
