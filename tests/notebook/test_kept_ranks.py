@@ -19,6 +19,8 @@ from hpml.notebook.kept_ranks import GONE, STAY
 from hpml.ranks import flavour
 from hpml.ranks.parent import warm
 
+from ..waiting import until
+
 WHY = flavour.missing("horovod")
 DIST = "import torch, torch.distributed as dist\n"
 LIMIT = 20.0  # seconds for a process to be gone
@@ -391,7 +393,8 @@ def test_ranks_with_horovod_stand_still_between_cells(run, shell):
         "x, pid = hvd.allreduce(torch.tensor([float(rank)]), op=hvd.Sum), os.getpid()"
     )
     pids = shell.user_ns["pid"]
-    assert [psutil.Process(pid).status() for pid in pids] == [psutil.STATUS_STOPPED] * 2
+    stopped = {psutil.STATUS_STOPPED}
+    until(lambda: {psutil.Process(pid).status() for pid in pids} == stopped, "both to stand", 10)
     cell = "%%ranks 2 --keep --evidence seen\nx = hvd.allreduce(x, op=hvd.Sum, name='x')\nx.item()"
     assert run(cell) == ("[0] 2.0\n[1] 2.0\n", None)
     (call,) = shell.user_ns["seen"].ranks[0].calls
@@ -421,6 +424,8 @@ child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 pid, tmp = [os.getpid(), child.pid, os.getppid()], tempfile.gettempdir()''')
 names = shell.user_ns
 from hpml.ranks.parent import warm
+
+from ..waiting import until
 print(*sum(names["pid"], []), warm.server().pid, names["tmp"][0], flush=True)
 time.sleep(1000 if sys.argv[1:] else 0)
 """
