@@ -100,15 +100,6 @@ def test_a_job_that_does_not_start_is_red_and_ended(cluster, found):
     assert not cluster.output("squeue", "--noheader", "--name=site_check")
 
 
-def test_hours_are_those_of_the_scripts_limits():
-    assert [site_check.hours(limit) for limit in ("00:05:00", "90", "01:30:00", "30:00")] == [
-        5 / 60,
-        1.5,
-        1.5,
-        0.5,
-    ]
-
-
 def test_a_job_with_gpus_that_torch_does_not_see_is_red(tmp_path):
     for rank, by in enumerate(("gloo", "gloo")):
         found = {"node": f"n{rank}", "facts": [], "ranks": 2, "by": by, "seconds": 0.2}

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hpml.cluster import job_script, queue
+from hpml.cluster import job_script, node_hours, queue
 from hpml.cluster.job_script import JobScript
 from hpml.cluster.queue import UNFINISHED, Slurm
 from hpml.doctor import Fact
@@ -280,16 +280,7 @@ def _hours(site: Site, learners: int) -> Fact:
     costs = []
     for kind, gpus in kinds.items():
         those = [script for script in site.scripts if script.gpus == gpus]
-        total = sum(script.nodes * hours(script.options.get("time", "0")) for script in those)
-        costs.append(f"{learners * total:,.0f} node-hours for {len(those)} {kind} scripts")
+        total = node_hours.node_hours((node_hours.demand(s, site.root) for s in those), learners)
+        costs.append(f"{total:,.0f} node-hours for {len(those)} {kind} scripts")
     value = f"at most {' and '.join(costs)}, each once for each of {learners} learners"
     return Fact("cost", value, True)
-
-
-def hours(limit: str) -> float:
-    """Hours of --time as the course's scripts write it: [[HH:]MM:]SS, or minutes alone."""
-    parts = [int(part) for part in limit.split(":")]
-    if len(parts) == 1:
-        return parts[0] / 60
-    seconds = sum(part * 60**power for power, part in enumerate(reversed(parts)))
-    return seconds / 3600
