@@ -160,6 +160,11 @@ def path_of(notebook, minutes: int) -> core_path.CorePath:
     return core_path.CorePath(module, core_path.sections(notebook))
 
 
+def test_a_name_in_a_prediction_may_have_marks_of_its_own() -> None:
+    text = "*Predict: how large is *b*, **now**? And *n*?* And *not this*."
+    assert core_path.PREDICT.findall(text) == ["Predict: how large is *b*, **now**? And *n*?"]
+
+
 def test_the_sum_is_of_reading_cells_and_core_exercises() -> None:
     notebook = lecture("word " * 300, "$a", "## More *(more)*", "word " * 9000, "$b", a=60, b=6000)
     path = path_of(notebook, 13)

@@ -28,7 +28,8 @@ LINES_PER_MINUTE = 20
 A_FIGURE, A_PREDICTION = 1 / 3, 3 / 4  # minutes
 MORE = "*(more)*"
 
-PREDICT = re.compile(r"(?<!\*)\*(Predict\b.*?)\*(?!\*)", re.DOTALL)
+# Emphasis that begins with Predict, and may have **bold** and a name's own marks, *n*, in it
+PREDICT = re.compile(r"(?<!\*)\*(Predict\b(?:[^*]|\*\*[^*]+\*\*|\*\w+\*)*)\*(?!\*)")
 
 _HEADING = re.compile(r"(#{1,3}) +(.+?) *#*")
 _CODE_NOT_READ = re.compile(r"^(?:from \S+ )?import (?:\([^)]*\)|.*)$|^ *#.*$", re.MULTILINE)
