@@ -95,6 +95,9 @@ RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml grade submissions --core": "tests/cli/test_grade.py::test_core_exercises_alone",
     "./hpml class FOLDER": "tests/cli/test_class.py::test_in_a_pipe_it_looks_once",
     "./hpml run-sheet": "tests/course/test_run_sheet.py::test_the_command_writes",
+    "./hpml run-sheet --brief": (
+        "tests/course/test_run_sheet.py::test_in_brief_each_module_of_the_day_is_one_page"
+    ),
     "./hpml course check": "tests/cli/test_learn.py::test_course_check_proves_one_exercise",
     "./hpml course check --page build/wrong_answers.html": (
         "tests/course/test_wrong_page.py::test_the_command_writes_it"

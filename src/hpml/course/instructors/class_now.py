@@ -14,7 +14,7 @@ from statistics import median_low
 
 from hpml.checks import hint_texts
 from hpml.course.class_record import Line
-from hpml.course.instructors import core_path, run_sheet
+from hpml.course.instructors import core_path, day_clock, run_sheet
 from hpml.course.instructors.class_folder import Learner, Recorded
 from hpml.course.instructors.run_sheet import Mistake
 from hpml.course.schedule import Course, Exercise
@@ -132,7 +132,7 @@ def plan(course: Course) -> tuple[Planned, ...]:
     """The core exercises in the order of the day. Raises UserError if a lecture cannot be read."""
     found = []
     for module in course.modules:
-        first = run_sheet.begins(module)
+        first = day_clock.begins(module)
         path = core_path.of(course, module)
         passed = 0.0
         for entry in run_sheet.clock(path):
