@@ -36,7 +36,8 @@ from hpml.publish import conclude, publish, publish_figure, skip
 #
 # Processes get their numbers from the launcher that starts them, in environment variables.
 # `torchrun` sets seven that matter here: the six below and `MASTER_PORT`. `%%ranks` sets them as
-# torchrun does.
+# torchrun does. (With `--keep` its ranks live on, and the next cell finds their variables; with
+# `--on slurm --nodes 2` they are on two nodes of your cluster.)
 #
 # *Predict: which of these six are the same on both ranks?*
 
