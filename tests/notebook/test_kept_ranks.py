@@ -279,6 +279,27 @@ def test_a_name_of_the_notebook_is_sent_again_where_it_has_changed_there(run, sh
     assert run("%%ranks 1 --keep\nhistory.append(twice(steps))\nhistory")[0] == "[0] [2, 1, 110]\n"
 
 
+def test_a_name_that_did_not_arrive_is_sent_again(run, tmp_path, monkeypatch):
+    (tmp_path / "beside.py").write_text("class Thing:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    run("import beside\nthing, value = beside.Thing(), 1")
+    assert run("%%ranks 1 --keep\nvalue")[0] == "[0] 1\n"
+    run("value = 2")
+    _, error = run("%%ranks 1 --keep\nthing, value")  # in ranks there is no such module
+    assert str(error).startswith(
+        "rank 0 raised NotReceived: ModuleNotFoundError: No module named 'beside'"
+    )
+    assert str(error).endswith(STAY)
+    assert run("%%ranks 1 --keep\nvalue")[0] == "[0] 2\n"
+    run("value = 3")
+    _, error = run("%%ranks 1 --keep --time 5\nvalue")  # refused before anything was sent
+    assert "--time goes with --on slurm" in str(error)
+    assert run("%%ranks 1 --keep\nvalue")[0] == "[0] 3\n"
+    run("value = [3]")
+    assert "raised ZeroDivisionError" in str(run("%%ranks 1 --keep\nvalue.append(4)\n1 / 0")[1])
+    assert run("%%ranks 1 --keep\nvalue")[0] == "[0] [3, 4]\n"
+
+
 def test_values_that_share_tensors_are_sent_together(run):
     run(
         f"{DIST}model = torch.nn.Linear(2, 1, bias=False)\n"

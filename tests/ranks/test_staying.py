@@ -120,3 +120,13 @@ def test_a_fork_of_the_process_does_not_end_them():
         assert list(staying.again([1], watched=WATCHED).values) == [2]
     finally:
         staying.stop()
+
+
+def test_ranks_that_could_not_be_set_up_do_not_stay():
+    staying = Staying()
+    try:
+        seen = launch(sum_up(), 2, inputs=[1, 2], threads=0, process_group=False, staying=staying)
+        assert "set_num_threads" in seen.diagnosis.sentence
+        assert not staying.here
+    finally:
+        staying.stop()

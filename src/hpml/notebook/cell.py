@@ -4,10 +4,15 @@ notebook's own process."""
 import ast
 import linecache
 import os
+import signal
 import warnings
 from typing import Any
 
 import cloudpickle
+
+
+class NotReceived(Exception):
+    """What the cell uses of the notebook cannot be made on a rank, which then has none of it."""
 
 
 class Cells:
@@ -22,7 +27,7 @@ class Cells:
         # one's events, which is what a schedule is for.
         ours = ".*Profiler clears events at the end of each cycle"
         warnings.filterwarnings("ignore", message=ours)
-        work, namespace = cloudpickle.loads(job), self._namespace
+        work, namespace = self._take_in(job), self._namespace
         source, filename = work["source"], work["filename"]
         linecache.cache[filename] = (
             len(source),
@@ -30,11 +35,6 @@ class Cells:
             source.splitlines(keepends=True),
             filename,
         )
-        if not namespace:
-            namespace["rank"] = int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"])
-            size = os.environ.get("WORLD_SIZE") or os.environ["HOROVOD_SIZE"]
-            namespace |= {"__name__": "cell", "world_size": int(size)}
-        namespace |= work["names"]
         tree = ast.parse(source, filename)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, filename, "exec"), namespace)
@@ -46,3 +46,27 @@ class Cells:
         if missing:
             raise NameError(f"--out names {', '.join(missing)}, which the cell does not set")
         return {name: namespace[name] for name in work["out"]}
+
+    def _take_in(self, job: bytes) -> dict[str, Any]:
+        """The job, with its names in the namespace. An interrupt waits until they are there: the
+        notebook does not send them again."""
+        held: list[int] = []
+        before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+        try:
+            work = cloudpickle.loads(job)
+        except Exception as error:
+            raise NotReceived(f"{type(error).__name__}: {error}") from None
+        else:
+            if not self._namespace:
+                size = os.environ.get("WORLD_SIZE") or os.environ["HOROVOD_SIZE"]
+                self._namespace |= {
+                    "__name__": "cell",
+                    "rank": int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"]),
+                    "world_size": int(size),
+                }
+            self._namespace |= work["names"]
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if held:
+            raise KeyboardInterrupt
+        return work

@@ -54,6 +54,7 @@ class KeptRanks:
     cells: int = 0  # that they have run
     made: set[str] = field(default_factory=set)  # names that these cells have set
     _sent: dict[str, bytes] = field(default_factory=dict)  # what they know of the notebook
+    _under_way: dict[str, bytes] = field(default_factory=dict)  # what the cell sends them
 
     def news(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the notebook's values that the ranks do not have: new ones, and those that have
@@ -63,8 +64,12 @@ class KeptRanks:
         tensors = {tensor for name in news for tensor in now[name].tensors}
         # An optimizer and its model travel together, or it would step copies
         news |= {name for name in names if not tensors.isdisjoint(now[name].tensors)}
-        self._sent |= {name: known.digest for name, known in now.items()}
+        self._under_way = {name: known.digest for name, known in now.items()}
         return {name: names[name] for name in names if name in news}
+
+    def received(self) -> None:
+        """They have what `news` has returned last."""
+        self._sent |= self._under_way
 
     def came_from_here(self, name: str, value: Any) -> None:
         """The notebook has the value from the ranks, whose own goes on."""
@@ -117,9 +122,12 @@ def find(name: str) -> KeptRanks | None:
     return _kept.get(name)
 
 
-def update(kept: KeptRanks) -> str:
-    """After a cell: keep the ranks, or forget them where they have ended. A sentence on which."""
+def update(kept: KeptRanks, received: bool = True) -> str:
+    """After a cell, whose names they have `received`: keep the ranks, or forget them where they
+    have ended. A sentence on which."""
     if kept.staying.here:
+        if received:
+            kept.received()
         _kept[kept.name] = kept
         return STAY
     _kept.pop(kept.name, None)

@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from hpml.checks.library_frames import folded
 from hpml.errors import UserError
 from hpml.notebook import kept_ranks, on_slurm
-from hpml.notebook.cell import Cells
+from hpml.notebook.cell import Cells, NotReceived
 from hpml.notebook.kept_ranks import KeptRanks
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import Evidence
@@ -127,7 +127,9 @@ def ranks(line: str, cell: str) -> None:
         filename = f"<cell {kept.cells}>"  # a function of an earlier cell has lines of its own
     job = cloudpickle.dumps({"source": source, "filename": filename, "names": names, "out": out})
     evidence = _run(job, options, kept, Watched(filename, source, "of the cell"))
-    note = kept_ranks.update(kept) if kept is not None else ""
+    raised = {one.raised.kind for one in evidence.ranks if one.raised}
+    received = NotReceived.__name__ not in raised
+    note = kept_ranks.update(kept, received) if kept is not None else ""
     if not options.live:
         _show(evidence)
     if options.evidence:

@@ -57,6 +57,7 @@ class RankLog:
     grouping: bool = False  # it is in new_group, for the last of `groups`
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
     begun: bool = False  # it is forked and has its job
+    set_up: bool = False  # one that stays has its group, and can run its drive again
     end: End | None = None  # as RankEvidence.end, None while at work
     value: Any = None
     raised: Raised | None = None
@@ -131,6 +132,8 @@ class RankLog:
             self._ended("exited", now)
         elif kind == "begin":
             self.begun = True
+        elif kind == "set up":
+            self.set_up = True
         else:
             raise ValueError(f"unknown event {kind[:40]!r}")
 
@@ -204,6 +207,7 @@ class RankLog:
             earlier_seconds=self.earlier_seconds + passed,
             groups=[NewGroup(group.members, None) for group in self.groups],
             begun=True,
+            set_up=True,
         )
 
     def forget_earlier(self) -> None:

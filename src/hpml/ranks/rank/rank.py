@@ -86,6 +86,8 @@ def run(
         if job.count_memory and proxy is not None:
             proxy[1].let_go = True
         drive, arguments, tracker = _set_up(job, gate, page)
+        if job.stays:
+            send(["set up"])
         time.sleep(at_start)  # with delays, ranks start at different times
         event = _run(drive, arguments)
     except BaseException as error:
