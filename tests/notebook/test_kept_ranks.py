@@ -323,6 +323,14 @@ def test_what_cannot_be_sent_may_have_been_made_in_an_earlier_cell(run):
     assert run("%%ranks 1 --keep\nlock.locked()") == ("[0] False\n", None)
 
 
+def test_a_fork_that_comes_to_the_end_of_its_cell_is_not_the_rank(run):
+    run("%%ranks 1 --keep\nimport os\nmine = os.getpid()")
+    run("%%ranks 1 --keep\nimport time\nif os.fork() == 0: time.sleep(0.3)")
+    for _ in range(4):
+        cell = "%%ranks 1 --keep\ntime.sleep(0.2)\nos.getpid() == mine"
+        assert run(cell) == ("[0] True\n", None)
+
+
 def test_output_is_that_of_the_cell_live_or_not(run):
     run("%%ranks 2 --keep\nprint('first')")
     assert run("%%ranks 2 --keep --live\nif rank: print('second')")[0] == "[1] second\n"

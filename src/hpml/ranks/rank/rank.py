@@ -73,6 +73,7 @@ def run(
     send = EventSender(sock)
     drive: Callable[..., Any] | None = None
     tracker: Tracker | None = None
+    pid = os.getpid()
     try:
         os.environ.update(job.environment | network | job.extra_environment)
         os.makedirs(job.environment["TMPDIR"], exist_ok=True)
@@ -94,15 +95,19 @@ def run(
         event = _raised(error, job.filename)
     if job.stays:  # an interrupt is meant for what it runs
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _finish(send, event)
+    _finish(send, event, pid if job.stays else None)
     while job.stays and drive is not None:
-        _once_more(drive, pickle.loads(receive_job(sock)), send, tracker)
+        _once_more(drive, pickle.loads(receive_job(sock)), send, tracker, pid)
     while True:
         signal.pause()
 
 
 def _once_more(
-    drive: Callable[..., Any], again: Again, send: EventSender, tracker: Tracker | None
+    drive: Callable[..., Any],
+    again: Again,
+    send: EventSender,
+    tracker: Tracker | None,
+    pid: int,
 ) -> None:
     """Run the drive of ranks that have stayed once more."""
     try:
@@ -115,16 +120,19 @@ def _once_more(
     except BaseException as error:
         event = _raised(error, again.filename)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _finish(send, event)
+    _finish(send, event, pid)
 
 
-def _finish(send: EventSender, event: list[Any]) -> None:
-    """Send how the drive has ended, after all that it has printed."""
+def _finish(send: EventSender, event: list[Any], pid: int | None) -> None:
+    """Send how the drive has ended, after all that it has printed. With `pid`, only in that process:
+    one that the drive has forked, and that came to its end as well, leaves."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:  # closed by the answer: nothing left to flush
             continue
+    if pid not in (None, os.getpid()):  # it would read what is sent to the rank
+        os._exit(0)
     send(event)
 
 
