@@ -376,6 +376,8 @@ def test_ranks_are_listed_and_stopped(run, shell):
     )
     _, error = run("%ranks halt")
     assert "write %ranks, %ranks stop or %ranks stop NAME" in str(error)
+    _, error = run("%ranks stop 'a")
+    assert str(error) == "%ranks stop 'a: no closing quotation"
     assert run("%ranks stop other") == ("", None)
     assert gone(other, 1.0)
     assert all(map(runs, pids))

@@ -38,6 +38,16 @@ def test_ranks_that_do_not_divide_fill_the_nodes():
     assert "--ntasks-per-node=3" in srun("5 --on slurm --nodes 2")
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_inside_the_step_has_the_jobs_memory_and_cpus_whatever_was_exported(monkeypatch, inside):
+    names = ["SLURM_MEM_PER_CPU", "SLURM_MEM_PER_NODE", "SLURM_CPU_BIND_LIST"]
+    for name in [*names, "SLURM_JOB_ID"]:
+        monkeypatch.setenv(name, "1")
+    kept = {name for name in on_slurm.environment(inside) if name.startswith("SLURM_")}
+    assert kept.isdisjoint(names) is inside
+    assert "SLURM_JOB_ID" in kept
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -49,6 +59,9 @@ def test_ranks_that_do_not_divide_fill_the_nodes():
         ("2 --on slurm --horovod", "--horovod is for ranks on this machine"),
         ("2 --on slurm --live-tensors", "--live-tensors is for ranks on this machine"),
         ("2 --on lsf", "invalid choice"),
+        ("2 --on slurm --nodes 0", "argument --nodes: 0: give a whole number from 1 on"),
+        ("2 --on slurm --nodes two", "argument --nodes: two: give a whole number from 1 on"),
+        ("2 --on slurm --gpus -1", "argument --gpus: -1: give a whole number from 1 on"),
     ],
 )
 def test_options_that_do_not_go_together_are_one_line(shell, line, said):

@@ -151,6 +151,10 @@ def test_live_output_comes_in_whole_lines(run):
     [
         ("%%ranks", "required: world_size"),
         ("%%ranks four", "invalid int value: 'four'"),
+        ("%%ranks 1 --timeout nan", "argument --timeout: nan: give a number of seconds, more"),
+        ("%%ranks 1 --timeout 0", "argument --timeout: 0: give a number of seconds, more than 0"),
+        ("%%ranks 1 --threads 0", "argument --threads: 0: give a whole number from 1 on"),
+        ("%%ranks 1 --out 'a", "%%ranks 1 --out 'a: no closing quotation"),
         ("%%ranks 0", "world size 0"),
         ("%%ranks 65", "world size 65"),
         ("%%ranks 2 --link 1gbps", "link '1gbps' is not a rate"),

@@ -32,6 +32,15 @@ def leash():
     held.close()
 
 
+def test_one_that_nobody_holds_any_more_is_closed():
+    before = psutil.Process().num_fds()
+    held = [Leash() for _ in range(10)]
+    assert psutil.Process().num_fds() == before + 20
+    held[0].close()
+    del held
+    assert psutil.Process().num_fds() == before
+
+
 def test_a_cancelled_launch_ends_at_once_and_so_do_those_to_come(leash):
     source = FOR_EVER.replace("%%", "# ")
     with pytest.raises(Cancelled):

@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import hashlib
 import io
-import shlex
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import psutil
 import torch
 from IPython.core.error import UsageError
 
+from hpml.notebook.argument_types import words_of
 from hpml.ranks import memory_limit
 from hpml.ranks.parent.staying import Staying
 
@@ -137,7 +137,7 @@ def update(kept: KeptRanks, received: bool = True) -> str:
 def kept_ranks(line: str) -> None:
     """`%ranks`: the ranks that live on after `%%ranks N --keep`. `%ranks stop` ends them, and
     `%ranks stop NAME` those of that name."""
-    words = shlex.split(line)
+    words = words_of(line, "%ranks")
     if not words:
         print("\n".join(map(str, _kept.values())) or NONE)
         return

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hpml.cluster import job_script, queue
 from hpml.errors import UserError
+from hpml.notebook.argument_types import count
 from hpml.paths import CHECKOUT
 from hpml.ranks.parent import warm
 from hpml.ranks.parent.leash import Leash
@@ -32,9 +33,9 @@ _TASK = 'source slurm/site.sh && exec "${container[@]}" python -m hpml.ranks.age
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on", choices=("slurm",), help="ranks on the nodes of a SLURM cluster")
-    parser.add_argument("--nodes", type=int, help="with --on slurm: on so many nodes")
+    parser.add_argument("--nodes", type=count, help="with --on slurm: on so many nodes")
     parser.add_argument("--time", help="with --on slurm: of the allocation, as sbatch takes it")
-    parser.add_argument("--gpus", type=int, help="with --on slurm: of each rank")
+    parser.add_argument("--gpus", type=count, help="with --on slurm: of each rank")
 
 
 def check(options: argparse.Namespace) -> None:
@@ -61,9 +62,10 @@ def ranks(options: argparse.Namespace) -> Iterator[Leash | None]:
         return
     leash = Leash()
     slurm = queue.find()
+    inside = bool(os.environ.get("SLURM_JOB_ID"))
     ours = SlurmRanks(
-        srun(options, inside=bool(os.environ.get("SLURM_JOB_ID"))),
-        {**slurm.settings, **queue.this_python(), **_settings(options)},
+        srun(options, inside),
+        {**environment(inside), **slurm.settings, **queue.this_python(), **_settings(options)},
         str(CHECKOUT),
         report=lambda line: print(line, flush=True),
         began=leash.alone,
@@ -88,6 +90,13 @@ def srun(options: argparse.Namespace, inside: bool) -> list[str]:
     if options.gpus:
         words.append(f"--gpus-per-task={options.gpus}")
     return [*words, "bash", "-c", _TASK]
+
+
+def environment(inside: bool) -> dict[str, str]:
+    """This process's, `inside` an allocation without what slurm/site.sh takes out there: srun
+    refuses two of the memories, and a binding to CPUs is of the notebook's own step."""
+    ours = ("SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_CPU_BIND")
+    return {k: v for k, v in os.environ.items() if not (inside and k.startswith(ours))}
 
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:

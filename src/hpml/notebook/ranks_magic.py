@@ -3,7 +3,6 @@
 import argparse
 import ast
 import builtins
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Set as AbstractSet
@@ -16,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from hpml.checks.library_frames import folded
 from hpml.errors import UserError
 from hpml.notebook import kept_ranks, on_slurm
+from hpml.notebook.argument_types import count, seconds, words_of
 from hpml.notebook.cell import Cells, NotReceived
 from hpml.notebook.kept_ranks import KeptRanks
 from hpml.ranks import memory_limit
@@ -54,14 +54,14 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--out", default="", help="names to bring back, as lists by rank")
     parser.add_argument("--evidence", default="", help="name for the launch's Evidence")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds")
+    parser.add_argument("--timeout", type=seconds, default=60.0, help="seconds")
     parser.add_argument("--link", help="rate of each rank's link, or nodes=2x2,intra=…,inter=…")
     parser.add_argument(
         "--horovod", nargs="?", const="torch", choices=tuple(HOROVOD), help="under which framework"
     )
     parser.add_argument("--tensorflow", action="store_true", help="ranks have TensorFlow")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--threads", type=int, help="per rank, 1 by default")
+    parser.add_argument("--threads", type=count, help="per rank, 1 by default")
     parser.add_argument("--memory", metavar="SIZE", help="that each rank may use: 600mb, 1.5gb")
     parser.add_argument(
         "--live-tensors", action="store_true", help="in the evidence, by kind: slows each operator"
@@ -147,7 +147,7 @@ def ranks(line: str, cell: str) -> None:
 
 def _options(line: str) -> tuple[argparse.Namespace, KeptRanks | None]:
     """What the line says, and which ranks it goes on with, or starts to keep. Raises UsageError."""
-    words = shlex.split(line)
+    words = words_of(line, "%%ranks")
     if "--link" in words[:-1]:  # so that -1gbit is a bad rate, not an option
         place = words.index("--link")
         words[place : place + 2] = [f"--link={words[place + 1]}"]

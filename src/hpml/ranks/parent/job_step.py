@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import secrets
 import selectors
 import socket
@@ -234,11 +235,9 @@ class JobStep:
         if says == "importing":
             self._hosts[rank] = str(message["host"])
             if len(self._hosts) == self._world:
-                count = len(set(self._hosts.values()))
-                self._report(
-                    f"{self._world} tasks on {count} node{'s' * (count > 1)}: "
-                    f"{', '.join(dict.fromkeys(self._hosts[r] for r in range(self._world)))}"
-                )
+                hosts = list(dict.fromkeys(self._hosts[r] for r in range(self._world)))
+                tasks, nodes = _several(self._world, "task"), _several(len(hosts), "node")
+                self._report(f"{tasks} on {nodes}: {', '.join(hosts)}")
         elif says == "ready":
             self._ready[rank] = message
             if len(self._ready) == self._world:
@@ -268,9 +267,9 @@ class JobStep:
         for sign in ("***", "error:"):  # "*** STEP 7.0 ON n1 CANCELLED AT … DUE TO TIME LIMIT ***"
             for line in self._lines:
                 if sign in line:
-                    return line.removeprefix("srun: ").removeprefix("slurmstepd: ")
+                    return without_speaker(line)
         if self._lines:
-            return self._lines[-1]
+            return without_speaker(self._lines[-1])
         return "srun says nothing" if ended is None else f"srun ended with exit code {ended}"
 
     def _begin(self) -> None:
@@ -312,6 +311,15 @@ class JobStep:
         nothing = [None] * self._world
         self._tell({"peaks": nothing, "set_back": [], "live": nothing, "limited": ""})
         self._tell({"gone": srun.poll() is not None})
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def without_speaker(line: str) -> str:
+    """The line without who says it: "srun: error: ", "slurmstepd-n1: error: *** "."""
+    return re.sub(r"^((srun|slurmstepd(-[^:]*)?|error|fatal): )*|\*\*\*", "", line).strip()
 
 
 def _stop(srun: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+import weakref
 
 
 class Cancelled(Exception):
@@ -20,6 +21,7 @@ class Leash:
     def __init__(self) -> None:
         self.since = math.inf  # of time.monotonic, from which a launch's time limit counts
         self._read, self._write = os.pipe()
+        self._end = weakref.finalize(self, _close, self._read, self._write)
 
     def fileno(self) -> int:
         """Readable from the moment of `cancel`."""
@@ -34,5 +36,10 @@ class Leash:
         self.since = time.monotonic()
 
     def close(self) -> None:
-        os.close(self._read)
-        os.close(self._write)
+        """Else it is closed when nobody holds it any more."""
+        self._end()
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)

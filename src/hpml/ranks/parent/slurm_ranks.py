@@ -19,8 +19,8 @@ class SlurmRanks:
     """`using(SlurmRanks(words, …))`: launches have their ranks from there.
 
     `words` is an srun that starts `python -m hpml.ranks.agent.agent` once for each rank, from the
-    folder `cwd`; `environment` are variables for it and for its tasks. `report` is called with a
-    line where there is something to wait for, `began` when the ranks begin.
+    folder `cwd`; `environment` is its own, whole, and its tasks'. `report` is called with a line
+    where there is something to wait for, `began` when the ranks begin.
     """
 
     sandboxed = False
@@ -58,7 +58,7 @@ class SlurmRanks:
         at = ",".join(f"{address}:{port}" for address in _addresses())
         return subprocess.Popen(
             self._words,
-            env={**os.environ, **self._environment, AT: at, KEY: key.hex()},
+            env={**self._environment, AT: at, KEY: key.hex()},
             cwd=self._cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

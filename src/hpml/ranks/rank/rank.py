@@ -124,8 +124,8 @@ def _once_more(
 
 
 def _finish(send: EventSender, event: list[Any], pid: int | None) -> None:
-    """Send how the drive has ended, after all that it has printed. With `pid`, only in that process:
-    one that the drive has forked, and that came to its end as well, leaves."""
+    """Send how the drive has ended, after all that it has printed. With `pid`, from that process
+    alone: one that the drive has forked, and that came to its end as well, leaves."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
