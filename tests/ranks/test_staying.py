@@ -1,6 +1,8 @@
 """Ranks that stay after their drive. In a notebook: tests/notebook/test_kept_ranks.py."""
 
 import os
+import socket
+import stat
 
 import pytest
 
@@ -127,6 +129,43 @@ def test_ranks_that_could_not_be_set_up_do_not_stay():
     try:
         seen = launch(sum_up(), 2, inputs=[1, 2], threads=0, process_group=False, staying=staying)
         assert "set_num_threads" in seen.diagnosis.sentence
+        assert not staying.here
+    finally:
+        staying.stop()
+
+
+def test_ranks_that_return_too_much_stay():
+    staying = Staying()
+    drive = (lambda: lambda size: b"x" * size)()
+    try:
+        seen = launch(drive, 1, inputs=[2**26], staying=staying, watched=WATCHED)
+        assert seen.diagnosis.sentence.endswith("cannot be sent: more than 64 MiB at once")
+        assert staying.again([3], watched=WATCHED).values == (b"xxx",)
+    finally:
+        staying.stop()
+
+
+def spoil():
+    """A drive that sends what is no event: made here, so that it is sent by value."""
+
+    def drive(_):
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            try:
+                if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                    with socket.socket(fileno=os.dup(fd)) as found:
+                        found.send(b"\xc1" * 10)
+            except OSError:
+                continue
+
+    return drive
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks for its channel in /proc")
+def test_ranks_that_cannot_be_understood_do_not_stay():
+    staying = Staying()
+    try:
+        seen = launch(spoil(), 1, inputs=[0], process_group=False, staying=staying, watched=WATCHED)
+        assert "malformed event" in seen.diagnosis.sentence
         assert not staying.here
     finally:
         staying.stop()

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import msgpack
 
 MAX_EVENT = 2**26  # bytes; a returned value is one event
+MAX_VALUE = MAX_EVENT - 2**12  # bytes of it; the rest is for the event's frame
+TOO_LARGE = f"more than {MAX_EVENT // 2**20} MiB at once"
 MAX_TOTAL = MAX_EVENT + 2**26  # bytes of all events of one rank
 MAX_ITEMS = 256  # of a list in an event: the ranks of a group, the dimensions of a shape
 MAX_LISTS = 3  # in an event: itself, a group, a shape
@@ -85,6 +87,7 @@ class EventSender:
 
 class EventReader:
     """In the parent: turns whatever bytes arrive into well-formed events, and refuses the rest.
+    `broken`: from some byte on, for ever.
 
     `limit` bounds the bytes of one event, `total` those of all of them. Memory per
     byte is bounded as well: an empty list is one byte here, and sixty in memory.
@@ -103,6 +106,7 @@ class EventReader:
         )
         self._lists = 0  # in the event that is being read
         self._left = total
+        self.broken = False
 
     def refill(self, total: int = MAX_TOTAL) -> None:
         """From now on so many bytes may come: for the next run of ranks that stay."""
@@ -113,6 +117,7 @@ class EventReader:
         from then on for everything."""
         self._left -= len(data)
         if self._left < 0:
+            self.broken = True
             raise ValueError(f"more than {MAX_TOTAL // 2**20} MiB in all")
         events = []
         try:
@@ -123,10 +128,10 @@ class EventReader:
                     raise ValueError("not a list that begins with its name")
                 events.append(event)
         except msgpack.BufferFull:
-            self._left = 0
-            raise ValueError(f"more than {MAX_EVENT // 2**20} MiB at once") from None
+            self._left, self.broken = 0, True
+            raise ValueError(TOO_LARGE) from None
         except Exception as error:  # msgpack raises many kinds, all of them mean the same here
-            self._left = 0
+            self._left, self.broken = 0, True
             raise ValueError(f"malformed event: {error}") from None
         return events
 

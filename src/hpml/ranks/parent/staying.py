@@ -85,9 +85,11 @@ class StayingRun(Running):
 
     def _wind_up(self, diagnosis: Diagnosis | None) -> None:
         """End the ranks, unless all have come to the end of the drive, and, where one of them
-        raised, no call was under way in which others wait for it."""
+        raised, no call was under way in which others wait for it; and unless one cannot be
+        understood any more."""
         at_its_end = all(log.set_up and log.end in ("returned", "raised") for log in self._logs)
-        stay = at_its_end and (diagnosis is None or settled(self._logs))
+        heard = not any(reader.broken for reader in self._readers)
+        stay = at_its_end and heard and (diagnosis is None or settled(self._logs))
         if not (stay and self._pause()):
             self._end()
 

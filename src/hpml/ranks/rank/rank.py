@@ -24,7 +24,7 @@ import torch.distributed as dist
 from hpml.answer import enforce
 from hpml.answer.module import as_module
 from hpml.ranks import encoding, flavour, inputs, stationary, warm_tensorflow
-from hpml.ranks.channel import EventSender, receive_job
+from hpml.ranks.channel import MAX_VALUE, TOO_LARGE, EventSender, receive_job
 from hpml.ranks.job import SAMPLE_SIGNAL, STACK_SIGNAL, Again, Job
 from hpml.ranks.rank import (
     allocator,
@@ -233,9 +233,11 @@ def _run(drive: Callable[..., Any], arguments: list[Any]) -> list[Any]:
     value = drive(*arguments)
     recorder.settle()
     try:
-        return ["value", encoding.encode(value)]
+        encoded = encoding.encode(value)
     except encoding.NotPlain as error:
         return ["refused", str(error)]
+    # Else the parent would refuse it, and all that comes after
+    return ["value", encoded] if len(encoded) <= MAX_VALUE else ["refused", TOO_LARGE]
 
 
 def _inputs(job: Job) -> list[Any]:
