@@ -1,8 +1,76 @@
-"""What a job step says of its end. On a cluster: tests/cluster."""
+"""Ranks of a job step, with a shell in place of srun, and what is said of its end. On a cluster:
+tests/cluster."""
+
+import os
+import re
+import sys
 
 import pytest
 
+from hpml.ranks import launch
+from hpml.ranks.parent import warm
+from hpml.ranks.slurm.slurm_ranks import SlurmRanks
 from hpml.ranks.slurm.step import without_speaker
+
+# As srun does: starts the tasks, reports the one that was killed some time later, ends them all
+SRUN = f"""
+echo 'slurmstepd: error: Unable to create TMPDIR'
+export SLURM_NODEID=0 SLURM_PROCID
+for SLURM_PROCID in 0 1; do {sys.executable} -m hpml.ranks.slurm.agent & done
+wait -n || {{ sleep 0.5; echo 'srun: error: n1: task 1: Killed'; kill $(jobs -p); }}
+wait
+"""
+
+
+def far(drive):
+    """The launch of a drive on two ranks of a step, which takes their numbers."""
+    reported = []
+    words = ["bash", "-c", SRUN]
+    ours = SlurmRanks(words, dict(os.environ), os.getcwd(), reported.append, lambda: None)
+    with warm.using(ours):
+        seen = launch(drive, 2, inputs=[0, 1])
+    assert re.fullmatch("2 tasks on 1 node: .+", reported[0])
+    return seen
+
+
+def meets():
+    """A drive, made here so that it is sent by value."""
+
+    def drive(rank):
+        import torch.distributed as dist
+
+        dist.barrier()
+        return rank
+
+    return drive
+
+
+def loses_its_agent():
+    """A drive, made here so that it is sent by value."""
+
+    def drive(rank):
+        import os
+        import signal
+        import time
+
+        import torch.distributed as dist
+
+        if rank:
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(30)
+        dist.barrier()
+
+    return drive
+
+
+def test_tasks_are_ranks():
+    assert far(meets()).values == (0, 1)
+
+
+def test_a_task_that_is_gone_is_the_cause_and_not_what_the_others_raise_or_an_older_line():
+    says = "the task of rank 1 on .* is gone: n1: task 1: Killed$"
+    with pytest.raises(warm.ServerDied, match=says):
+        far(loses_its_agent())
 
 
 @pytest.mark.parametrize(

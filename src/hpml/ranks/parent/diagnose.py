@@ -278,6 +278,12 @@ def flood(logs: Sequence[RankLog], lines_of: str, most: int = MAX_PRINTED) -> Di
     return Diagnosis("flood", sentence, tuple(log.rank for log in flooding))
 
 
+def lost_others(logs: Sequence[RankLog]) -> bool:
+    """Whether ranks have ended badly, and all of these because others are gone."""
+    ended = [log for log in logs if log.end not in (None, "returned")]
+    return bool(ended) and all(log.end == "raised" and _is_consequence(log) for log in ended)
+
+
 def fault(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
     """Why ranks ended without returning, the cause first; None if all returned."""
     ended = [log for log in logs if log.end not in (None, "returned")]

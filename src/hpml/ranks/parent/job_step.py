@@ -292,6 +292,7 @@ class JobStep:
             start = {"scratch": header["scratch"], "cwd": header["cwd"], "environment": environment}
             say(self._agents[rank], {"start": start})
         self._begun = True
+        self._lines.clear()  # what was said before is not why they end
         self._began()
 
     # The end

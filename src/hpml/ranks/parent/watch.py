@@ -32,6 +32,7 @@ ARRIVING = 500  # bytes over a rank's own link that count as movement, more than
 WORKING = 0.03  # seconds of processor time within those that count as movement
 GRACE = 0.15  # seconds in which the others may still end, once one rank has ended badly
 MOST_GRACE = 1.0  # seconds, for those that are still getting somewhere
+FAR_GRACE = 5.0  # seconds for the end of a rank that others have lost to be known from far away
 BEFORE_LOOPS = 0.3  # seconds without a call after which a rank is looked at for an endless loop
 EQUAL_LOOKS = 10  # that prove a loop endless
 STACK_LIMIT = 0.3  # seconds for a rank to write its stack
@@ -97,6 +98,8 @@ class Watch:
         if any(log.end not in (None, "returned") for log in self._logs):
             self._first_fault = self._first_fault or now
             waited = now - self._first_fault
+            if not self.pids and waited < FAR_GRACE and diagnose.lost_others(self._logs):
+                return None
             if waited >= MOST_GRACE or (waited >= GRACE and not self._anybody_moves()):
                 return diagnose.fault(self._logs, words)
         if not self._unfinished():
