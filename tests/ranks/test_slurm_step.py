@@ -4,6 +4,7 @@ tests/cluster."""
 import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,8 +46,8 @@ def meets():
     return drive
 
 
-def loses_its_agent():
-    """A drive, made here so that it is sent by value."""
+def loses_its_agent(sign):
+    """A drive, made here so that it is sent by value. Rank 0 writes its folder to `sign`."""
 
     def drive(rank):
         import os
@@ -58,6 +59,8 @@ def loses_its_agent():
         if rank:
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(30)
+        with open(sign, "w") as file:
+            file.write(os.getcwd())
         dist.barrier()
 
     return drive
@@ -67,10 +70,11 @@ def test_tasks_are_ranks():
     assert far(meets()).values == (0, 1)
 
 
-def test_a_task_that_is_gone_is_the_cause_and_not_what_the_others_raise_or_an_older_line():
+def test_a_task_that_is_gone_is_the_cause_and_not_what_the_others_raise_or_an_older_line(tmp_path):
     says = "the task of rank 1 on .* is gone: n1: task 1: Killed$"
     with pytest.raises(warm.ServerDied, match=says):
-        far(loses_its_agent())
+        far(loses_its_agent(str(tmp_path / "folder")))
+    assert not Path((tmp_path / "folder").read_text()).parent.exists()  # the other has removed it
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ LOOK_EVERY = 0.02  # seconds
 
 
 def main() -> int:
+    # scancel and the time limit: leave by way of what is to be done at the end
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     key = bytes.fromhex(os.environ.pop(KEY))
     at = [part.rsplit(":", 1) for part in os.environ.pop(AT).split(",")]
     places = [(host, int(port)) for host, port in at]
@@ -83,6 +85,7 @@ def _become_rank(
     """Never returns."""
     try:
         processes.die_with_parent()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         control.close()
         from hpml.ranks.rank import rank
 
