@@ -10,14 +10,14 @@ import pytest
 
 from hpml.ranks import launch
 from hpml.ranks.parent import warm
-from hpml.ranks.slurm.slurm_ranks import SlurmRanks
-from hpml.ranks.slurm.step import without_speaker
+from hpml.ranks.parent.job_step import without_speaker
+from hpml.ranks.parent.slurm_ranks import SlurmRanks
 
 # As srun does: starts the tasks, reports the one that was killed some time later, ends them all
 SRUN = f"""
 echo 'slurmstepd: error: Unable to create TMPDIR'
 export SLURM_NODEID=0 SLURM_PROCID
-for SLURM_PROCID in 0 1; do {sys.executable} -m hpml.ranks.slurm.agent & done
+for SLURM_PROCID in 0 1; do {sys.executable} -m hpml.ranks.agent.agent & done
 wait -n || {{ sleep 0.5; echo 'srun: error: n1: task 1: Killed'; kill $(jobs -p); }}
 wait
 """
