@@ -7,7 +7,7 @@ import pytest
 
 from hpml.course import schedule
 from hpml.course.class_record import Line
-from hpml.course.instructors import class_now
+from hpml.course.instructors import class_now, cluster_steps, core_path, run_sheet
 from hpml.course.instructors.class_folder import Learner, Recorded
 from hpml.course.instructors.class_now import Planned
 from hpml.course.instructors.run_sheet import Mistake
@@ -181,6 +181,13 @@ def test_the_plan_is_the_run_sheets_and_what_has_no_hour_comes_before_the_day():
         hours, minutes = map(int, module.slot.split(":"))
         begins = [each.begins for each in planned if each.exercise in module.core]
         assert all(0 <= at - 60 * hours - minutes < module.minutes for at in begins)
+    # As on the sheet: behind the part on the cluster
+    part = cluster_steps.read(course, course.module("06"))
+    assert part is not None
+    alone = [e.at for e in run_sheet.clock(core_path.of(course, course.module("06"))) if e.exercise]
+    begun = {each.exercise.id: each.begins for each in planned}["ddp_train"]
+    hours, minutes = map(int, alone[-1].split(":"))
+    assert begun == 60 * hours + minutes + part.minutes
 
 
 @pytest.mark.parametrize("exercise", [exercise.id for exercise in schedule.load().core])

@@ -14,7 +14,7 @@ from statistics import median_low
 
 from hpml.checks import hint_texts
 from hpml.course.class_record import Line
-from hpml.course.instructors import core_path, day_clock, run_sheet
+from hpml.course.instructors import cluster_steps, core_path, day_clock, run_sheet
 from hpml.course.instructors.class_folder import Learner, Recorded
 from hpml.course.instructors.run_sheet import Mistake
 from hpml.course.schedule import Course, Exercise
@@ -135,7 +135,7 @@ def plan(course: Course) -> tuple[Planned, ...]:
         first = day_clock.begins(module)
         path = core_path.of(course, module)
         passed = 0.0
-        for entry in run_sheet.clock(path):
+        for entry in run_sheet.clock(path, cluster_steps.read(course, module)):
             if entry.exercise and first is not None:
                 begun = first + round(passed)
                 found.append(Planned(entry.exercise, begun, begun + entry.exercise.minutes))
