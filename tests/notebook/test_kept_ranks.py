@@ -14,7 +14,6 @@ import psutil
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from hpml.notebook import kept_ranks
 from hpml.notebook.kept_ranks import GONE, STAY
 from hpml.ranks import flavour
 from hpml.ranks.parent import warm
@@ -24,31 +23,6 @@ from ..waiting import until
 WHY = flavour.missing("horovod")
 DIST = "import torch, torch.distributed as dist\n"
 LIMIT = 20.0  # seconds for a process to be gone
-
-
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("HPML_HOME", str(tmp_path_factory.mktemp("home")))
-    shell = InteractiveShell.instance()
-    shell.run_line_magic("load_ext", "hpml")
-    yield shell
-    InteractiveShell.clear_instance()
-    patch.undo()
-
-
-@pytest.fixture
-def run(shell, capsys):
-    """Run a cell; gives what it printed and the exception it ended with, if any. No ranks are kept
-    longer than the test."""
-
-    def run(cell):
-        capsys.readouterr()
-        result = shell.run_cell(cell)
-        return capsys.readouterr().out, result.error_in_exec or result.error_before_exec
-
-    yield run
-    kept_ranks.stop_all()
 
 
 def gone(pids, limit=LIMIT):
@@ -455,8 +429,6 @@ child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 pid, tmp = [os.getpid(), child.pid, os.getppid()], tempfile.gettempdir()''')
 names = shell.user_ns
 from hpml.ranks.parent import warm
-
-from ..waiting import until
 print(*sum(names["pid"], []), warm.server().pid, names["tmp"][0], flush=True)
 time.sleep(1000 if sys.argv[1:] else 0)
 """

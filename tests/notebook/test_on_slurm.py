@@ -2,17 +2,9 @@
 
 import pytest
 from IPython.core.error import UsageError
-from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.notebook import on_slurm
 from hpml.notebook.ranks_magic import _parser, ranks
-
-
-@pytest.fixture(scope="module")
-def shell():
-    shell = InteractiveShell.instance()
-    yield shell
-    InteractiveShell.clear_instance()
 
 
 def srun(line, inside=False):

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from hpml import cli, notebook
 from hpml.checks.verdict import ClaimResult, Verdict
@@ -15,29 +14,6 @@ from hpml.notebook import ranks_magic
 from hpml.ranks import flavour, launch
 
 WHY = flavour.missing("horovod")
-
-
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("HPML_HOME", str(tmp_path_factory.mktemp("home")))
-    shell = InteractiveShell.instance()
-    shell.run_line_magic("load_ext", "hpml")
-    yield shell
-    InteractiveShell.clear_instance()
-    patch.undo()
-
-
-@pytest.fixture
-def run(shell, capsys):
-    """Run a cell; gives what it printed and the exception it ended with, if any."""
-
-    def run(cell):
-        capsys.readouterr()
-        result = shell.run_cell(cell)
-        return capsys.readouterr().out, result.error_in_exec or result.error_before_exec
-
-    return run
 
 
 def test_each_ranks_output_and_last_expression_are_marked(run):

@@ -65,7 +65,7 @@ def submit(
         fitting = job_script.fitting_options(script, slurm.shape, for_sbatch, nodes, cores)
         if fitting:
             typer.echo(f"{' '.join(fitting)}: all nodes share the {cores} cores of this machine")
-        if script.gpus and slurm.shape.gpus:
+        if script.gpus and slurm.shape.gpus and "--device" not in arguments:
             typer.echo("The GPUs here are make-believe: after --, give the program --device cpu.")
     asked = [f"--nodes={nodes}"] if nodes is not None else []
     words = job_script.sbatch_command(script, [*asked, *fitting, *for_sbatch], arguments)

@@ -96,8 +96,9 @@ def fitting_options(
 ) -> list[str]:
     """sbatch options that make the script fit a virtual cluster's nodes, beside those `given`.
 
-    A job script asks for a real node's cores. On a machine of `cores` each rank gets fewer, since
-    each is a thread of its; and where nodes declare too few for one each, there are fewer ranks.
+    A job script asks for a real node's cores, and a rank has a thread for each of its cores. On a
+    machine of `cores` it gets fewer. Where nodes declare too few for one each, there are fewer
+    ranks.
     Raises UserError where there are too few nodes for `nodes`, or for the script.
     """
     wanted = nodes or script.nodes

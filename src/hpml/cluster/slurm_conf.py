@@ -87,10 +87,9 @@ PartitionName=course Nodes={shape.host_list} Default=YES MaxTime=INFINITE State=
 def gres_conf(shape: Shape) -> str:
     """gres.conf: GPUs that do not exist, numbered by files that do.
 
-    slurmd gives a job CUDA_VISIBLE_DEVICES where each GPU has a file. It does not open them.
+    slurmd gives a job CUDA_VISIBLE_DEVICES where each GPU has a file, which must be a device. It
+    does not open them.
     """
-    if not shape.gpus:
-        return ""
     return "".join(f"Name=gpu File={GPU}{number}\n" for number in range(shape.gpus))
 
 

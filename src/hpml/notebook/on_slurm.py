@@ -65,15 +65,18 @@ def ranks(options: argparse.Namespace) -> Iterator[Leash | None]:
     inside = bool(os.environ.get("SLURM_JOB_ID"))
     ours = SlurmRanks(
         srun(options, inside),
-        {**environment(inside), **slurm.settings, **queue.this_python(), **_settings(options)},
+        {
+            **environment(inside),
+            **slurm.settings,
+            **queue.this_python(),
+            **({} if inside else _settings(options)),
+        },
         str(CHECKOUT),
         report=lambda line: print(line, flush=True),
         began=leash.alone,
     )
     with warm.using(ours):  # type: ignore[arg-type]  # what a launch uses of a server, it has
         yield leash
-    if not options.keep:
-        leash.close()
 
 
 def srun(options: argparse.Namespace, inside: bool) -> list[str]:

@@ -105,7 +105,8 @@ def ranks(line: str, cell: str) -> None:
     `--on slurm` has them on the nodes of a SLURM cluster, on `--nodes N` of them: a step of the
     allocation that the notebook runs in, else one that is asked for with slurm/site.sh's settings
     and given back at the end. `--time` is the allocation's, `--timeout` counts from when the ranks
-    begin. With `--gpus 1` each has a GPU, and collectives of CUDA tensors go by NCCL.
+    begin. With `--gpus 1` each has a GPU, and collectives of CUDA tensors go by NCCL (not tried on
+    a GPU yet).
 
     `--memory 600mb` lets each rank use so much, beyond what it has when the cell begins. A rank
     that wants more ends the cell, with a sentence of who held what. With it, or `--live-tensors`,

@@ -11,5 +11,5 @@ srun ends with the step, and the agents with srun or with their connection.
 
 Each connection proves on both sides that it knows a key of this launch
 (`hpml.ranks.agent_connection`): others on the cluster can reach the port, too. What goes over it is
-not encrypted, as messages between ranks are not.
+not encrypted, as messages between ranks are not; the key travels in srun's environment.
 """
